@@ -1,0 +1,11 @@
+//! SmartGate: a reverse-proxy sidecar for MCP servers.
+//!
+//! One call walks through the modules in this order: [`server`] accepts it, [`proxy`] runs the pipeline
+//! (authenticate, read, parse, check headers, normalise, route, admit, forward, observe), an
+//! [`upstream`] answers it, and [`audit`] records it exactly once. [`mcp`], [`policy`] and [`config`]
+//! are leaves: they know nothing of each other and do no I/O on the call path.
+
+pub mod audit;
+pub mod config;
+pub mod mcp;
+pub mod upstream;

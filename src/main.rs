@@ -1,1 +1,2 @@
+//! The `smartgate` program.
 fn main() {}

@@ -1,0 +1,303 @@
+//! The checked configuration: what the rest of the program reads. `file` owns what the user wrote,
+//! `check` turns it into this or into a list of problems. Every secret is resolved (`env:`, `file:`) here.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// A whole checked configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `[server]`
+    pub server: Server,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[auth] mode`
+    pub auth: AuthMode,
+    /// `[[keys]]`, in file order.
+    pub keys: Vec<Key>,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[upstreams.NAME]`, in file order; never empty (the built-in one by default).
+    pub upstreams: Vec<Upstream>,
+    /// `[normalize]`
+    pub normalize: Normalize,
+    /// `[audit]`
+    pub audit: Audit,
+    /// `[telemetry]`
+    pub telemetry: Telemetry,
+}
+
+/// `[server]`: the MCP listener.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// Endpoint path, without a trailing slash.
+    pub path: String,
+    /// Largest request body, in bytes.
+    pub max_body: usize,
+    /// Origins allowed beside loopback ones on a loopback listener; `*` allows any.
+    pub allowed_origins: Vec<String>,
+    /// Host names allowed; empty means loopback names on a loopback listener and any otherwise; `*` allows any.
+    pub allowed_hosts: Vec<String>,
+    /// Time for a request head to arrive; also how long an idle connection is kept.
+    pub header_timeout: Duration,
+    /// Time for a request body to arrive.
+    pub body_timeout: Duration,
+    /// How long calls in flight may go on after SIGTERM.
+    pub drain: Duration,
+    /// TLS, if set.
+    pub tls: Option<ServerTls>,
+}
+
+/// Files of the TLS listener; read again when their bytes change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTls {
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// CA whose client certificates are required, PEM.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// `[admin]`: health, readiness and metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admin {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+}
+
+/// `[auth] mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthMode {
+    /// Bearer keys from `[[keys]]`.
+    Keys,
+    /// The client's `Authorization` goes to the one upstream untouched.
+    Passthrough,
+    /// Nobody is asked.
+    None,
+}
+
+/// One `[[keys]]` entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// Name shown in records.
+    pub name: Arc<str>,
+    /// SHA-256 of the secret.
+    pub sha256: [u8; 32],
+    /// Team; the tenant.
+    pub team: Option<Arc<str>>,
+    /// Public tool names it may call; last match wins.
+    pub tools: Globs,
+    /// Its own rate, or `limits.rate`.
+    pub rate: Option<Rate>,
+    /// `schema_coercion` for this key alone.
+    pub schema_coercion: Option<Coercion>,
+    /// When it stops working.
+    pub expires: Option<SystemTime>,
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// For each key, or client address; `None` is unlimited.
+    pub rate: Option<Rate>,
+    /// Glob over public tool names -> rate; one bucket for each key and glob.
+    pub per_tool: Vec<(Globs, Rate)>,
+    /// Calls in flight in the process.
+    pub concurrency: usize,
+    /// How a refusal of a `tools/call` looks.
+    pub refusal: Refusal,
+}
+
+/// `limits.refusal`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// HTTP 429 with a JSON-RPC error.
+    Http,
+    /// HTTP 200 with an `isError` result, for `tools/call`.
+    ToolError,
+}
+
+/// A rate: `count` requests per `per`, with a burst of one window's worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests, at least 1.
+    pub count: u32,
+    /// The window.
+    pub per: Duration,
+}
+
+/// One `[upstreams.NAME]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upstream {
+    /// Its name: `[a-z0-9-]+`.
+    pub name: Arc<str>,
+    /// What answers.
+    pub target: Target,
+    /// Protocol revision fixed by the file; `None` is `auto`.
+    pub protocol: Option<String>,
+    /// Prefix of public tool names, without separator; "" for none.
+    pub prefix: String,
+    /// Upstream tool names shown; last match wins.
+    pub tools: Globs,
+    /// Extra request headers; values are secrets.
+    pub headers: BTreeMap<String, Secret>,
+    /// To the response head; not for GET or `subscriptions/listen`.
+    pub timeout: Duration,
+    /// Between bytes of a response; not for GET or `subscriptions/listen`.
+    pub idle_timeout: Duration,
+    /// To a connection.
+    pub connect_timeout: Duration,
+    /// Further tries after the first.
+    pub retries: u32,
+    /// `schema_coercion` for this upstream alone.
+    pub schema_coercion: Option<Coercion>,
+    /// TLS to the upstream.
+    pub tls: UpstreamTls,
+}
+
+/// What an upstream is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A server over streamable HTTP.
+    Http(http::Uri),
+    /// The tools inside this process.
+    Builtin,
+}
+
+/// `tls = { ca, cert, key }` of an upstream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpstreamTls {
+    /// A private CA beside the system's roots, PEM.
+    pub ca: Option<PathBuf>,
+    /// Client certificate chain, PEM.
+    pub cert: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub key: Option<PathBuf>,
+}
+
+/// `[normalize]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Normalize {
+    /// Rules 2, 4 and 8 (envelope, params, cursor).
+    pub params: bool,
+    /// Rules 5 and 7.
+    pub arguments: bool,
+    /// Rule 3.
+    pub direct_tool_method: bool,
+    /// Rule 6.
+    pub fill_arguments: bool,
+    /// Rule 9.
+    pub schema_coercion: Coercion,
+    /// Record what would be done, forward the original.
+    pub shadow: bool,
+}
+
+/// `schema_coercion`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Coercion {
+    /// Nothing.
+    Off,
+    /// Only what the schema refuses and has one reading.
+    #[default]
+    Safe,
+    /// More, see the documentation.
+    Full,
+}
+
+/// `[audit]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Audit {
+    /// The journal file.
+    pub journal: Journal,
+    /// What is kept of arguments and results.
+    pub capture: Capture,
+    /// Name globs of members and headers that are masked.
+    pub redact: Globs,
+}
+
+/// `audit.journal`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Journal {
+    /// Path of the current segment.
+    pub path: PathBuf,
+    /// Longest time between a write and its `fdatasync`; zero syncs every batch.
+    pub fsync: Duration,
+    /// Segment size in bytes at which a new one is begun.
+    pub rotate: u64,
+    /// Old segments kept.
+    pub keep: usize,
+    /// Whether calls are refused while it cannot be written.
+    pub deny_on_error: bool,
+}
+
+/// `audit.capture`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capture {
+    /// Nothing.
+    None,
+    /// SHA-256.
+    Hash,
+    /// The payload, masked by `redact`.
+    Redacted,
+    /// The payload; only our own credentials are masked.
+    Full,
+}
+
+/// `[telemetry]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Telemetry {
+    /// Where spans go; `None` exports nothing.
+    pub otlp: Option<String>,
+    /// gRPC, or HTTP with protobuf.
+    pub protocol: OtlpProtocol,
+    /// Extra export headers; values are secrets.
+    pub headers: BTreeMap<String, Secret>,
+    /// `service.name`.
+    pub service_name: String,
+}
+
+/// `telemetry.protocol`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    /// `grpc`
+    Grpc,
+    /// `http/protobuf`
+    HttpProtobuf,
+}
+
+/// A secret value. `Debug` and `Display` never show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Wraps a resolved secret.
+    #[must_use]
+    pub fn new(value: &str) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, for the one place that sends it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+pub use glob::Globs;
+
+mod glob;

@@ -1,0 +1,55 @@
+//! Everything that can answer an MCP call. Owns the one trait; each kind of upstream is a module.
+
+use std::{error::Error, future::Future, pin::Pin};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+
+/// A boxed, sendable future.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// Any error that a body can end with.
+pub type BodyError = Box<dyn Error + Send + Sync>;
+/// The streamed body of an answer.
+pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Something that answers MCP calls: a remote server, the built-in tools, later a child process or a set
+/// of upstreams shown as one. Timeouts, retries, limits and audit lie outside, in the pipeline.
+pub trait Upstream: Send + Sync {
+    /// Sends one call. The request's URI path and query are ignored by upstreams with a configured URL
+    /// unless it carries [`ForwardPath`]. Resolves at the response head; the body streams.
+    /// Dropping the future or the body ends the call at the upstream.
+    fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>>;
+}
+
+/// Request extension: forward to this path and query on the upstream's own authority instead of its
+/// configured URL. Used for the well-known OAuth paths in pass-through mode.
+#[derive(Debug, Clone)]
+pub struct ForwardPath(pub http::uri::PathAndQuery);
+
+/// Why an upstream gave no usable answer.
+#[derive(Debug)]
+pub enum UpstreamError {
+    /// No connection: refused, unresolvable, TLS failure, connect timeout. Nothing was sent.
+    Connect(BodyError),
+    /// The connection broke after bytes may have been sent, or the answer is not HTTP.
+    Protocol(BodyError),
+}
+
+impl std::fmt::Display for UpstreamError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (what, cause) = match self {
+            Self::Connect(e) => ("cannot connect", e),
+            Self::Protocol(e) => ("the connection broke off", e),
+        };
+        write!(f, "{what}: {cause}")?;
+        let mut source = cause.source();
+        while let Some(e) = source {
+            write!(f, ": {e}")?;
+            source = e.source();
+        }
+        Ok(())
+    }
+}
+
+impl Error for UpstreamError {}
