@@ -7,5 +7,7 @@
 
 pub mod audit;
 pub mod config;
+pub mod glob;
 pub mod mcp;
+pub mod policy;
 pub mod upstream;

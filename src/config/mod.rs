@@ -298,6 +298,4 @@ impl fmt::Debug for Secret {
     }
 }
 
-pub use glob::Globs;
-
-mod glob;
+pub use crate::glob::Globs;
