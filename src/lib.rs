@@ -6,6 +6,7 @@
 //! are leaves: they know nothing of each other and do no I/O on the call path.
 
 pub mod audit;
+pub mod cli;
 pub mod config;
 pub mod glob;
 pub mod mcp;

@@ -298,4 +298,21 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Longest name of a key or a team, in characters: it is a column of records and a label of metrics.
+const NAME_MAX: usize = 64;
+
+/// Whether this is a usable name of a key or a team.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence that starts with what is named.
+pub fn key_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.chars().count() > NAME_MAX {
+        return Err(format!("must have 1 to {NAME_MAX} characters"));
+    }
+    if name.trim() != name || name.chars().any(char::is_control) {
+        return Err("must have no control characters and no blanks at its ends".into());
+    }
+    Ok(())
+}
+
 pub use crate::glob::Globs;

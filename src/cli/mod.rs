@@ -1,0 +1,128 @@
+//! The command line: one module per command. Owns the exit codes and the names of commands that a later
+//! version has; what a command does lives in the library. Invariant: nothing here prints a secret, except
+//! `key new`, once.
+
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand, error::ErrorKind};
+
+pub mod key;
+
+/// Exit code for wrong usage or configuration (`EX_USAGE` of sysexits.h).
+pub const USAGE: u8 = 64;
+/// Exit code for everything else that went wrong.
+pub const FAILURE: u8 = 1;
+
+/// Version and commit, as `--version` shows them.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
+
+/// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
+const LATER: &[&str] = &["call", "doctor", "health", "index", "init", "inject", "pin", "replay", "tools"];
+
+/// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
+#[derive(Debug, Parser)]
+#[command(name = "smartgate", version = VERSION, max_term_width = 100)]
+#[command(after_help = "Example:\n  smartgate serve --upstream http://127.0.0.1:3001/mcp")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make bearer keys
+    Key(key::Args),
+    /// What clap does not know: a later command or a typing error
+    #[command(external_subcommand)]
+    Unknown(Vec<OsString>),
+}
+
+/// Runs the program with these arguments (the first is the program's own name).
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Cli::try_parse_from(args) {
+        Ok(cli) => run(cli.command),
+        Err(error) => refuse(&error),
+    }
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
+        Command::Key(args) => key::run(args),
+        Command::Unknown(words) => unknown(&words),
+    }
+}
+
+/// Help and version go to stdout with success; everything else is wrong usage.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    match error.print() {
+        Ok(()) if asked => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::from(USAGE),
+        Err(_) => ExitCode::from(FAILURE),
+    }
+}
+
+fn unknown(words: &[OsString]) -> ExitCode {
+    let word = words.first().map(|w| w.to_string_lossy()).unwrap_or_default();
+    if LATER.contains(&word.as_ref()) {
+        return usage(&format!("'{word}' is not in this version"));
+    }
+    let known: Vec<String> = known_commands();
+    let near = known.iter().min_by_key(|k| strsim::damerau_levenshtein(k, &word));
+    let near = near.map(|k| format!("; the nearest command is '{k}'")).unwrap_or_default();
+    usage(&format!("'{word}' is no command{near}. See smartgate --help"))
+}
+
+fn known_commands() -> Vec<String> {
+    <Cli as clap::CommandFactory>::command().get_subcommands().map(|c| c.get_name().to_owned()).collect()
+}
+
+/// Says on stderr why the command cannot run.
+pub(crate) fn usage(why: &str) -> ExitCode {
+    eprintln!("smartgate: {why}");
+    ExitCode::from(USAGE)
+}
+
+/// Writes to stdout. A reader that has left is a failure, not a panic.
+pub(crate) fn print(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(FAILURE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        fn walk(command: &clap::Command) {
+            for sub in command.get_subcommands() {
+                let deeper = sub.get_subcommands().next().is_some();
+                let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(deeper || help.contains("smartgate "), "{} has no example", sub.get_name());
+                walk(sub);
+            }
+        }
+        walk(&Cli::command());
+    }
+
+    #[test]
+    fn later_commands_are_not_present_ones() {
+        let known = known_commands();
+        assert!(LATER.iter().all(|l| !known.iter().any(|k| k == l)));
+    }
+}
