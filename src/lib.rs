@@ -10,5 +10,6 @@ pub mod cli;
 pub mod config;
 pub mod glob;
 pub mod mcp;
+pub mod metrics;
 pub mod policy;
 pub mod upstream;

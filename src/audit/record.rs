@@ -2,6 +2,7 @@
 //! (`journal` owns the JSON line, `otlp` the span attributes).
 
 use std::{
+    borrow::Cow,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -199,4 +200,35 @@ pub struct Record {
     pub result: Payload,
     /// `1.1` or `2`.
     pub http_version: &'static str,
+}
+
+impl Record {
+    /// `error.type` of the call: an upstream's JSON-RPC code, `tool_error`, or the class of our own failure;
+    /// `None` for a call that ended well.
+    #[must_use]
+    pub fn error_type(&self) -> Option<Cow<'_, str>> {
+        let failure = self.error.as_ref();
+        match self.outcome {
+            Outcome::Ok => None,
+            Outcome::ToolError => Some(Outcome::ToolError.as_str().into()),
+            Outcome::RpcError => match failure.and_then(|f| f.code) {
+                Some(code) => Some(code.to_string().into()),
+                None => Some(Outcome::RpcError.as_str().into()),
+            },
+            other => Some(failure.and_then(|f| f.reason).unwrap_or(other.as_str()).into()),
+        }
+    }
+
+    /// Roughly how many bytes the record keeps in memory while it waits.
+    #[must_use]
+    pub(crate) fn weight(&self) -> u64 {
+        let payload = |p: &Payload| match p {
+            Payload::Kept { bytes, .. } => bytes.len(),
+            Payload::None | Payload::Hash(_) => 0,
+        };
+        let edits = self.edits.len() * size_of::<Edit>();
+        let attempts = self.attempts.len() * size_of::<Attempt>();
+        let total = size_of::<Self>() + payload(&self.arguments) + payload(&self.result) + edits + attempts;
+        u64::try_from(total).unwrap_or(u64::MAX)
+    }
 }

@@ -1,0 +1,270 @@
+//! The handle that the pipeline holds, and the thread behind it. Owns the order of things: a record is
+//! counted, written, then exported. Does not own the file (`journal`) or the spans (`otlp`).
+//! Invariant: handing over a record never blocks, never fails and never loses it without counting it.
+
+use std::{
+    fmt, io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+
+use super::record::{Outcome, Record};
+use crate::{config, metrics::Metrics};
+
+/// Bytes of records that may wait: about 80,000 records without payloads, some seconds at full speed.
+const BACKLOG: u64 = 64 * 1024 * 1024;
+/// Records are gathered for this long, so that a busy process wakes the thread a thousand times a second at most.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// Why the recorder could not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Another process writes this journal.
+    Locked(PathBuf),
+    /// The file holds something that is not a journal; it is left alone.
+    Foreign(PathBuf),
+    /// The file cannot be used.
+    Io(PathBuf, io::Error),
+    /// The exporter's settings make no sense.
+    Exporter(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked(path) => write!(f, "journal {} is in use by another process", path.display()),
+            Self::Foreign(path) => {
+                write!(
+                    f,
+                    "{} does not end in a journal record; move it away or choose another journal path",
+                    path.display()
+                )
+            }
+            Self::Io(path, error) => write!(f, "journal {}: {error}", path.display()),
+            Self::Exporter(message) => write!(f, "telemetry: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// New calls cannot be recorded, and the configuration says that they must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditUnavailable;
+
+impl fmt::Display for AuditUnavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the audit journal cannot be written")
+    }
+}
+
+impl std::error::Error for AuditUnavailable {}
+
+/// Whether lines reach the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JournalState {
+    /// They do.
+    Ok,
+    /// They wait in memory.
+    Failing {
+        /// What the system said.
+        message: String,
+        /// Since when.
+        since: SystemTime,
+    },
+}
+
+/// Whether spans reach a collector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExporterState {
+    /// None is configured.
+    Off,
+    /// The last batch was taken, or none has been sent yet.
+    Ok,
+    /// The last batch was not taken.
+    Failing {
+        /// What went wrong.
+        message: String,
+        /// Since when.
+        since: SystemTime,
+    },
+}
+
+/// What `/readyz` tells about recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The journal.
+    pub journal: JournalState,
+    /// Whether calls are refused because of it.
+    pub denying: bool,
+    /// Lines written since the start.
+    pub records: u64,
+    /// Records that the journal had no room for since the start.
+    pub lost: u64,
+    /// The exporter.
+    pub exporter: ExporterState,
+    /// Spans that no collector took since the start.
+    pub dropped_spans: u64,
+}
+
+/// What the handle and the thread share.
+#[derive(Debug)]
+struct Shared {
+    pending: AtomicU64,
+    failing: AtomicBool,
+    lost: AtomicU64,
+    deny: bool,
+    state: Mutex<JournalState>,
+    masks: ArcSwap<Masks>,
+    metrics: Arc<Metrics>,
+}
+
+/// Which members of kept payloads are masked.
+#[derive(Debug)]
+struct Masks(Option<config::Globs>);
+
+impl Masks {
+    fn of(audit: &config::Audit) -> Self {
+        Self((audit.capture != config::Capture::Full).then(|| audit.redact.clone()))
+    }
+}
+
+/// Takes the records of finished calls. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    sender: mpsc::Sender<Option<Record>>,
+    shared: Arc<Shared>,
+}
+
+/// The thread behind a [`Recorder`]; stop it last, after every call has ended.
+#[derive(Debug)]
+pub struct RecorderThread {
+    sender: mpsc::Sender<Option<Record>>,
+    thread: JoinHandle<()>,
+}
+
+impl RecorderThread {
+    /// Writes what waits, syncs, gives the exporter two seconds for the rest, and unlocks the journal.
+    /// Blocks: call it outside the async runtime, or in `spawn_blocking`.
+    pub fn stop(self) {
+        let gone = self.sender.send(None).is_err();
+        if self.thread.join().is_err() || gone {
+            tracing::error!("the recorder thread ended before its time");
+        }
+    }
+}
+
+impl Recorder {
+    /// Opens and locks the journal, writes its `start` record and starts the thread (and the exporter's, if
+    /// `telemetry.otlp` is set). Must not be called on an async worker: it reads and writes files.
+    ///
+    /// # Errors
+    /// The journal is locked by another process, is not a journal, or cannot be opened; or the exporter's
+    /// settings are wrong. A collector that does not answer is no error.
+    pub fn start(
+        audit: &config::Audit,
+        _telemetry: &config::Telemetry,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, RecorderThread), StartError> {
+        let (sender, receiver) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            pending: AtomicU64::new(0),
+            failing: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+            deny: audit.journal.deny_on_error,
+            state: Mutex::new(JournalState::Ok),
+            masks: ArcSwap::from_pointee(Masks::of(audit)),
+            metrics,
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("recorder".into())
+            .spawn(move || run(&receiver, &theirs))
+            .map_err(|e| StartError::Io(audit.journal.path.clone(), e))?;
+        Ok((Self { sender: sender.clone(), shared }, RecorderThread { sender, thread }))
+    }
+
+    /// Takes a finished call. Never blocks.
+    pub fn record(&self, record: Record) {
+        let weight = record.weight();
+        let waiting = self.shared.pending.fetch_add(weight, Ordering::Relaxed);
+        if waiting > BACKLOG && self.shared.may_drop(&record) {
+            self.shared.pending.fetch_sub(weight, Ordering::Relaxed);
+            self.shared.lose(&record);
+        } else if let Err(mpsc::SendError(Some(record))) = self.sender.send(Some(record)) {
+            self.shared.lose(&record);
+        }
+    }
+
+    /// Whether a new call may begin: with `on_error = "deny"`, not while the journal cannot be written nor
+    /// while too much waits for it. Two atomic loads.
+    ///
+    /// # Errors
+    /// The call must be refused.
+    pub fn accepting(&self) -> Result<(), AuditUnavailable> {
+        if self.shared.denying() { Err(AuditUnavailable) } else { Ok(()) }
+    }
+
+    /// Takes `capture` and `redact` of a reloaded configuration; the journal's own settings need a restart.
+    pub fn reconfigure(&self, audit: &config::Audit) {
+        self.shared.masks.store(Arc::new(Masks::of(audit)));
+    }
+
+    /// What `/readyz` tells.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let metrics = &self.shared.metrics;
+        Status {
+            journal: self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            denying: self.shared.denying(),
+            records: metrics.journal_records.get(),
+            lost: metrics.journal_lost.get(),
+            exporter: ExporterState::Off,
+            dropped_spans: metrics.spans_dropped.get(),
+        }
+    }
+}
+
+impl Shared {
+    fn denying(&self) -> bool {
+        let full = || self.pending.load(Ordering::Relaxed) > BACKLOG;
+        self.deny && (self.failing.load(Ordering::Relaxed) || full())
+    }
+
+    /// With `deny`, a call that was let in is never dropped; refusals are, or a flood of them fills memory.
+    fn may_drop(&self, record: &Record) -> bool {
+        !self.deny || record.outcome == Outcome::Rejected
+    }
+
+    fn lose(&self, record: &Record) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        self.metrics.journal_lost.inc();
+        self.metrics.observe(record);
+    }
+}
+
+fn run(receiver: &mpsc::Receiver<Option<Record>>, shared: &Shared) {
+    while let Ok(Some(first)) = receiver.recv() {
+        thread::sleep(GATHER);
+        take(&first, shared);
+        for next in receiver.try_iter() {
+            match next {
+                Some(record) => take(&record, shared),
+                None => return,
+            }
+        }
+    }
+}
+
+fn take(record: &Record, shared: &Shared) {
+    shared.metrics.observe(record);
+    shared.pending.fetch_sub(record.weight(), Ordering::Relaxed);
+}

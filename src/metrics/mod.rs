@@ -1,0 +1,158 @@
+//! Every metric that the gateway exposes. Owns their names (a contract with dashboards), their labels and the
+//! bounds on label values; not when they move. Invariant: nothing here blocks or allocates on the call path,
+//! except the call series, which only the recorder thread feeds.
+
+mod calls;
+mod labels;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicI64};
+
+use prometheus_client::{
+    encoding::prometheus_text,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
+    registry::Registry,
+};
+
+use crate::audit::record::Record;
+
+/// `Content-Type` of [`Metrics::encode`].
+pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
+
+type Named<const N: usize, M> = Family<[(&'static str, Arc<str>); N], M>;
+
+/// All metrics of a process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    calls: Mutex<calls::Calls>,
+    rate_limited: Named<1, Counter>,
+    reloads: Named<1, Counter>,
+    http_refused: Named<1, Counter>,
+    upstream_up: Named<1, Gauge>,
+    open_streams: Gauge,
+    in_flight: Gauge,
+    /// Spans that no collector took.
+    pub spans_dropped: Counter,
+    /// Spans that a collector took.
+    pub spans_exported: Counter,
+    /// Lines on disk.
+    pub journal_records: Counter,
+    /// Failed writes and syncs, each try counted.
+    pub journal_errors: Counter,
+    /// Records that found no room while the journal could not be written.
+    pub journal_lost: Counter,
+    /// Records that wait to be written.
+    pub journal_backlog: Gauge,
+}
+
+/// Counts one thing as present until it is dropped.
+#[derive(Debug)]
+pub struct Present(Gauge);
+
+impl Present {
+    fn new(gauge: &Gauge<i64, AtomicI64>) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Registers every family under its fixed name.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut r = Registry::default();
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        r.register("smartgate_build", "The running version", build);
+        Self {
+            calls: Mutex::new(calls::Calls::new(&mut r)),
+            rate_limited: add(&mut r, "smartgate_rate_limited", "Calls refused by a limit, by wall"),
+            reloads: add(&mut r, "smartgate_reloads", "Configuration reloads by result"),
+            http_refused: add(&mut r, "smartgate_http_refused", "Requests that the HTTP parser refused"),
+            upstream_up: add(&mut r, "smartgate_upstream_up", "1 while an upstream answers, else 0"),
+            open_streams: add(&mut r, "smartgate_open_streams", "Open GET and listen streams"),
+            in_flight: add(&mut r, "smartgate_calls_in_flight", "Calls between their head and their end"),
+            spans_dropped: add(&mut r, "smartgate_spans_dropped", "Spans that no collector took"),
+            spans_exported: add(&mut r, "smartgate_spans_exported", "Spans that a collector took"),
+            journal_records: add(&mut r, "smartgate_journal_records", "Records written to the journal"),
+            journal_errors: add(&mut r, "smartgate_journal_errors", "Failed journal writes and syncs"),
+            journal_lost: add(&mut r, "smartgate_journal_lost", "Records that the journal had no room for"),
+            journal_backlog: add(&mut r, "smartgate_journal_backlog", "Records that wait to be written"),
+            registry: r,
+        }
+    }
+
+    /// Counts a finished call, its repairs and its durations.
+    pub fn observe(&self, record: &Record) {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).observe(record);
+    }
+
+    /// A limit refused a call; `wall` names it as in `error.data.wall`.
+    pub fn rate_limited(&self, wall: &'static str) {
+        self.rate_limited.get_or_create(&[("wall", wall.into())]).inc();
+    }
+
+    /// A reload was taken, or refused.
+    pub fn reloaded(&self, ok: bool) {
+        let result = if ok { "ok" } else { "failed" };
+        self.reloads.get_or_create(&[("result", result.into())]).inc();
+    }
+
+    /// The HTTP parser refused what arrived; it never became a call.
+    pub fn http_refused(&self, reason: &'static str) {
+        self.http_refused.get_or_create(&[("reason", reason.into())]).inc();
+    }
+
+    /// Whether an upstream of the configuration answers.
+    pub fn upstream_up(&self, upstream: &Arc<str>, up: bool) {
+        self.upstream_up.get_or_create(&[("upstream", Arc::clone(upstream))]).set(up.into());
+    }
+
+    /// An upstream left the configuration.
+    pub fn forget_upstream(&self, upstream: &Arc<str>) {
+        self.upstream_up.remove(&[("upstream", Arc::clone(upstream))]);
+    }
+
+    /// Counts a GET or listen stream as open while the result lives.
+    #[must_use]
+    pub fn open_stream(&self) -> Present {
+        Present::new(&self.open_streams)
+    }
+
+    /// Counts a call as in flight while the result lives.
+    #[must_use]
+    pub fn in_flight(&self) -> Present {
+        Present::new(&self.in_flight)
+    }
+
+    /// Everything in the Prometheus text format 0.0.4, see [`CONTENT_TYPE`].
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = String::with_capacity(16 * 1024);
+        prometheus_text::encode(&mut text, &self.registry).expect("a String takes every write");
+        text
+    }
+}
+
+/// Registers a metric whose default value starts at nothing, and keeps a handle to it.
+fn add<M>(registry: &mut Registry, name: &str, help: &str) -> M
+where
+    M: prometheus_client::registry::Metric + Clone + Default,
+{
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
