@@ -255,14 +255,14 @@ pub enum Capture {
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Telemetry {
-    /// Where spans go; `None` exports nothing.
+    /// Where spans go; `None` leaves it to `OTEL_EXPORTER_OTLP_ENDPOINT`, and exports nothing without that.
     pub otlp: Option<String>,
-    /// gRPC, or HTTP with protobuf.
-    pub protocol: OtlpProtocol,
+    /// gRPC, or HTTP with protobuf; `None` leaves it to `OTEL_EXPORTER_OTLP_PROTOCOL`, else gRPC.
+    pub protocol: Option<OtlpProtocol>,
     /// Extra export headers; values are secrets.
     pub headers: BTreeMap<String, Secret>,
-    /// `service.name`.
-    pub service_name: String,
+    /// `service.name`; `None` leaves it to `OTEL_SERVICE_NAME`, else `smartgate`.
+    pub service_name: Option<String>,
 }
 
 /// `telemetry.protocol`
