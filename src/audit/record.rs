@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::mcp::era::Era;
+pub use crate::mcp::normalize::Edit;
 
 /// How a call ended, seen from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,19 +85,6 @@ pub enum Payload {
         /// True when the payload was longer than what is kept.
         truncated: bool,
     },
-}
-
-/// One repair inside the arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
-    /// Name of the rule, for example `schema_coercion`.
-    pub rule: &'static str,
-    /// JSON Pointer (RFC 6901) below `arguments`.
-    pub path: String,
-    /// JSON type before.
-    pub from: &'static str,
-    /// JSON type after; `"absent"` where a member was dropped.
-    pub to: &'static str,
 }
 
 /// Why a call failed.
