@@ -10,7 +10,11 @@ use std::{
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
+pub mod check;
+pub mod connect;
 pub mod key;
+pub mod schema;
+pub mod serve;
 
 /// Exit code for wrong usage or configuration (`EX_USAGE` of sysexits.h).
 pub const USAGE: u8 = 64;
@@ -34,8 +38,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Find all problems of configuration files
+    Check(check::Args),
     /// Make bearer keys
     Key(key::Args),
+    /// Show what to paste into a host: cursor, claude-desktop, claude-code, windsurf, vscode, openclaw, generic
+    Connect(connect::Args),
+    /// Print the JSON Schema of the configuration, for editors
+    Schema(schema::Args),
     /// What clap does not know: a later command or a typing error
     #[command(external_subcommand)]
     Unknown(Vec<OsString>),
@@ -51,7 +61,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(command: Command) -> ExitCode {
     match command {
+        Command::Check(args) => check::run(args),
         Command::Key(args) => key::run(args),
+        Command::Connect(args) => connect::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Unknown(words) => unknown(&words),
     }
 }

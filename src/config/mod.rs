@@ -316,3 +316,15 @@ pub fn key_name(name: &str) -> Result<(), String> {
 }
 
 pub use crate::glob::Globs;
+pub use load::{CliOverrides, Loaded, Source, default_with, from_str, load, load_with, state_dir};
+pub use problem::{Problem, Problems};
+pub use schema::schema;
+
+mod check;
+mod file;
+mod later;
+mod load;
+mod problem;
+mod schema;
+mod shape;
+mod text;

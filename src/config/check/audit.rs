@@ -1,0 +1,50 @@
+//! `[audit]`: journal and capture.
+
+use super::{Checker, word};
+use crate::config::{
+    Audit, Capture, Globs, Journal,
+    file::{self, CAPTURE, FSYNC, JOURNAL, KEEP, ON_ERROR, REDACT, ROTATE},
+    text,
+};
+
+/// Smallest segment: below it, segments would hold a handful of records.
+const MIN_ROTATE: u64 = 4 * 1024;
+
+impl Checker<'_> {
+    pub(super) fn audit(&mut self, audit: file::Audit) -> Audit {
+        Audit {
+            journal: self.journal(audit.journal),
+            capture: match word(audit.capture.as_ref(), CAPTURE) {
+                file::Capture::None => Capture::None,
+                file::Capture::Hash => Capture::Hash,
+                file::Capture::Redacted => Capture::Redacted,
+                file::Capture::Full => Capture::Full,
+            },
+            redact: match audit.redact {
+                Some(globs) => self.globs("audit.redact", Some(globs)),
+                None => Globs::new(REDACT),
+            },
+        }
+    }
+
+    fn journal(&mut self, journal: file::Journal) -> Journal {
+        let of = |key: &str| format!("audit.journal.{key}");
+        let path = self.value(&of("path"), journal.path.as_ref(), JOURNAL, |text| {
+            if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) }
+        });
+        Journal {
+            path: self.resolve(&path),
+            fsync: self.value(&of("fsync"), journal.fsync.as_ref(), FSYNC, text::duration),
+            rotate: self.value(&of("rotate"), journal.rotate.as_ref(), ROTATE, rotate),
+            keep: journal.keep.map_or(KEEP, |k| k.value) as usize,
+            deny_on_error: word(journal.on_error.as_ref(), ON_ERROR) == file::OnError::Deny,
+        }
+    }
+}
+
+fn rotate(text: &str) -> Result<u64, String> {
+    match text::size(text)? {
+        bytes if bytes < MIN_ROTATE => Err("must be at least 4KiB".into()),
+        bytes => Ok(bytes),
+    }
+}

@@ -1,0 +1,70 @@
+//! `[limits]`, `[normalize]` and `[storage]`.
+
+use super::{Checker, word};
+use crate::config::{
+    AuthMode, Coercion, Globs, Limits, Normalize, Refusal,
+    file::{self, CONCURRENCY, QUOTA, RATE, REFUSAL, SCHEMA_COERCION},
+    later, state_dir, text,
+};
+
+/// Name of the storage of later versions in the state directory.
+const STORAGE: &str = "smartgate.db";
+
+impl Checker<'_> {
+    pub(super) fn limits(&mut self, limits: file::Limits, mode: AuthMode) -> Limits {
+        // Without keys of ours, a whole office may share one client address.
+        let default = if mode == AuthMode::Keys { RATE } else { "none" };
+        let mut per_tool: Vec<_> = limits.per_tool.into_iter().collect();
+        per_tool.sort_by_key(|(_, rate)| rate.at);
+        let per_tool = per_tool.into_iter().filter_map(|(glob, rate)| {
+            if glob.is_empty() || glob.starts_with('!') {
+                self.findings.problem(rate.at, format!("`limits.per_tool`: `{glob}` matches nothing"));
+            }
+            let key = format!("limits.per_tool.\"{glob}\"");
+            self.parsed(&key, &rate, text::rate).map(|rate| (Globs::new([&glob]), rate))
+        });
+        Limits {
+            per_tool: per_tool.collect(),
+            rate: self.value("limits.rate", limits.rate.as_ref(), default, text::limit),
+            concurrency: limits.concurrency.map_or(CONCURRENCY, |c| c.value) as usize,
+            refusal: match word(limits.refusal.as_ref(), REFUSAL) {
+                file::Refusal::Http => Refusal::Http,
+                file::Refusal::ToolError => Refusal::ToolError,
+            },
+        }
+    }
+
+    /// Nothing is stored in this version: the defaults may be written, and nothing else.
+    pub(super) fn storage(&mut self, storage: &file::Storage) {
+        if let Some(path) = &storage.path {
+            let default = state_dir().map(|dir| dir.join(STORAGE));
+            if Some(self.resolve(&path.value.0)) != default {
+                self.findings.problem(path.at, later::refusal("storage.path"));
+            }
+        }
+        if let Some(quota) = storage.quota.as_ref().filter(|q| q.value.0 != QUOTA) {
+            self.findings.problem(quota.at, later::refusal("storage.quota"));
+        }
+    }
+}
+
+pub(super) fn normalize(written: &file::Normalize) -> Normalize {
+    Normalize {
+        params: written.params.unwrap_or(true),
+        arguments: written.arguments.unwrap_or(true),
+        direct_tool_method: written.direct_tool_method.unwrap_or(true),
+        fill_arguments: written.fill_arguments.unwrap_or(true),
+        schema_coercion: word(written.schema_coercion.as_ref(), SCHEMA_COERCION).into(),
+        shadow: written.shadow.unwrap_or(false),
+    }
+}
+
+impl From<file::Coercion> for Coercion {
+    fn from(coercion: file::Coercion) -> Self {
+        match coercion {
+            file::Coercion::Off => Self::Off,
+            file::Coercion::Safe => Self::Safe,
+            file::Coercion::Full => Self::Full,
+        }
+    }
+}

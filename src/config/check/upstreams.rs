@@ -1,0 +1,187 @@
+//! `[upstreams.NAME]`: what answers, and how it is reached.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use http::Uri;
+
+use super::{Checker, NamedUpstreams, word};
+use crate::config::{
+    Globs, Target, Upstream, UpstreamTls,
+    file::{self, CONNECT_TIMEOUT, IDLE_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT},
+    later,
+    text::{self, At},
+};
+
+/// The upstream that there is without any in the file.
+pub(in crate::config) const BUILTIN: &str = "builtin";
+/// Longest name of an upstream: it is a path segment, a prefix of tool names and a label.
+const NAME_MAX: usize = 32;
+
+impl Checker<'_> {
+    pub(super) fn upstreams(&mut self, written: NamedUpstreams) -> Vec<Upstream> {
+        let several = written.len() > 1;
+        let mut builtin = None;
+        let mut upstreams = Vec::new();
+        for (name, upstream) in written {
+            let at = upstream.at;
+            let upstream = self.upstream(&name, upstream, several);
+            if upstream.target == Target::Builtin
+                && let Some(first) = builtin.replace(name)
+            {
+                let message =
+                    format!("`upstreams.{}`: `{first}` has the built-in tools already", upstream.name);
+                self.findings.problem(at, message);
+            }
+            upstreams.push(upstream);
+        }
+        if upstreams.is_empty() {
+            let only = file::Upstream { builtin: Some(At::outside(true)), ..Default::default() };
+            upstreams.push(self.upstream(BUILTIN, At::outside(only), false));
+        }
+        upstreams
+    }
+
+    fn upstream(&mut self, name: &str, written: At<file::Upstream>, several: bool) -> Upstream {
+        let (at, upstream) = (written.at, written.value);
+        if let Err(why) = upstream_name(name) {
+            self.findings.problem(at, format!("`upstreams.{name}`: the name {why}"));
+        }
+        let of = |key: &str| format!("upstreams.{name}.{key}");
+        let target = self.target(name, &upstream, at);
+        let prefix = if several && target != Target::Builtin { name } else { "" };
+        if let Some(other) = upstream.prefix.as_ref().filter(|p| p.value != prefix) {
+            self.findings.problem(other.at, later::refusal(&of("prefix")));
+        }
+        Upstream {
+            name: Arc::from(name),
+            protocol: protocol(word(upstream.protocol.as_ref(), PROTOCOL)).map(str::to_owned),
+            prefix: prefix.to_owned(),
+            tools: self.tools(&of("tools"), upstream.tools),
+            headers: self.headers(&of("headers"), upstream.headers),
+            timeout: self.value(&of("timeout"), upstream.timeout.as_ref(), TIMEOUT, text::timeout),
+            idle_timeout: self.value(
+                &of("idle_timeout"),
+                upstream.idle_timeout.as_ref(),
+                IDLE_TIMEOUT,
+                text::timeout,
+            ),
+            connect_timeout: self.value(
+                &of("connect_timeout"),
+                upstream.connect_timeout.as_ref(),
+                CONNECT_TIMEOUT,
+                text::timeout,
+            ),
+            retries: upstream.retry.attempts.map_or(RETRIES, |a| a.value),
+            schema_coercion: upstream.schema_coercion.map(|c| c.value.into()),
+            tls: self.upstream_tls(&of("tls"), upstream.tls, &target),
+            target,
+        }
+    }
+
+    fn tools(&mut self, key: &str, written: Option<Vec<At<text::GlobText>>>) -> Globs {
+        self.globs(key, written)
+    }
+
+    fn target(&mut self, name: &str, upstream: &file::Upstream, at: Option<usize>) -> Target {
+        let builtin = upstream.builtin.as_ref().is_some_and(|b| b.value);
+        match (&upstream.url, builtin) {
+            (Some(written), false) => {
+                let key = format!("upstreams.{name}.url");
+                self.parsed(&key, written, url).map_or(Target::Builtin, Target::Http)
+            }
+            (None, true) => Target::Builtin,
+            (Some(_), true) => {
+                self.findings
+                    .problem(at, format!("`upstreams.{name}` takes only one of `url` and `builtin`"));
+                Target::Builtin
+            }
+            (None, false) => {
+                if !self.findings.maimed(at) {
+                    let message = format!("`upstreams.{name}` needs `url` or `builtin = true`");
+                    self.findings.problem(at, message);
+                }
+                Target::Builtin
+            }
+        }
+    }
+
+    fn upstream_tls(
+        &mut self,
+        key: &str,
+        written: Option<At<file::UpstreamTls>>,
+        target: &Target,
+    ) -> UpstreamTls {
+        let Some(At { value: tls, at }) = written else { return UpstreamTls::default() };
+        if tls.cert.is_some() != tls.key.is_some() && !self.findings.maimed(at) {
+            self.findings.problem(at, format!("`{key}`: `cert` and `key` go together"));
+        }
+        if !matches!(target, Target::Http(url) if url.scheme_str() == Some("https")) && self.findings.clean()
+        {
+            self.findings.warn(at, format!("`{key}` has no effect: the upstream is not https"));
+        }
+        let mut file = |name: &str, path: Option<At<text::PathText>>| -> Option<PathBuf> {
+            path.map(|p| self.readable(&format!("{key}.{name}"), &p))
+        };
+        UpstreamTls { ca: file("ca", tls.ca), cert: file("cert", tls.cert), key: file("key", tls.key) }
+    }
+}
+
+/// Upstreams of a file, in its order.
+pub(in crate::config) fn in_order(upstreams: BTreeMap<String, At<file::Upstream>>) -> NamedUpstreams {
+    let mut upstreams: Vec<_> = upstreams.into_iter().collect();
+    upstreams.sort_by_key(|(_, upstream)| upstream.at);
+    upstreams
+}
+
+/// Whether this can be the name of an upstream, `[a-z0-9-]+`.
+fn upstream_name(name: &str) -> Result<(), String> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(plain) {
+        return Err(format!("must be 1 to {NAME_MAX} of a-z, 0-9 and -"));
+    }
+    Ok(())
+}
+
+/// An `http` or `https` URL. It is never shown: it may hold a password or a token.
+pub(super) fn url(text: &str) -> Result<Uri, String> {
+    let example = "must be an http or https URL such as http://127.0.0.1:3001/mcp";
+    let uri: Uri = text.parse().map_err(|_| example.to_owned())?;
+    let authority = uri.authority().ok_or(example)?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || authority.host().is_empty() {
+        return Err(example.into());
+    }
+    if authority.as_str().contains('@') {
+        return Err("must not hold a name or password; use `headers`".into());
+    }
+    if text.contains('#') {
+        return Err("must not have a fragment".into());
+    }
+    Ok(uri)
+}
+
+fn protocol(written: file::Protocol) -> Option<&'static str> {
+    match written {
+        file::Protocol::Auto => None,
+        file::Protocol::V20260728 => Some("2026-07-28"),
+        file::Protocol::V20251125 => Some("2025-11-25"),
+        file::Protocol::V20250618 => Some("2025-06-18"),
+        file::Protocol::V20250326 => Some("2025-03-26"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_http_without_credentials() {
+        for good in ["http://127.0.0.1:3001/mcp", "https://a.example", "http://[::1]:1/x?y=z"] {
+            assert!(url(good).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "127.0.0.1:3001", "ftp://a/b", "/mcp", "http://", "http://u:hunter2@a/", "http://a/#hunter2"]
+        {
+            assert!(!url(bad).unwrap_err().contains("hunter2"), "{bad}");
+        }
+    }
+}

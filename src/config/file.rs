@@ -1,0 +1,497 @@
+//! The configuration file as written: every key with its meaning, which is also what the JSON Schema and
+//! `docs/configuration.md` say, and every default as a named constant with its reason. Nothing is
+//! checked or resolved here; `check` does that.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::text::{
+    AddressText, At, DateTime, DurationText, GlobText, LimitText, PathText, RateText, SecretText, Sha256Text,
+    SizeText, UrlText,
+};
+
+/// Loopback, so that a first run is reachable from this machine only.
+pub(super) const LISTEN: &str = "127.0.0.1:8787";
+/// The path that most MCP servers use.
+pub(super) const PATH: &str = "/mcp";
+/// Far above real calls, which are a few KiB, and small enough to hold many bodies in memory.
+pub(super) const MAX_BODY: &str = "4MiB";
+/// A head is a few hundred bytes; this stops slow-header attacks and idle connections.
+pub(super) const HEADER_TIMEOUT: &str = "10s";
+/// Enough for `max_body` over a mobile link.
+pub(super) const BODY_TIMEOUT: &str = "30s";
+/// Below Kubernetes' 30 s between SIGTERM and SIGKILL.
+pub(super) const DRAIN: &str = "20s";
+/// A port of its own and loopback: metrics are nobody else's business.
+pub(super) const ADMIN_LISTEN: &str = "127.0.0.1:9787";
+/// Above what a person with an agent needs, low enough to stop a loop.
+pub(super) const RATE: &str = "120/min";
+/// Calls in flight; each holds a body and an upstream connection.
+pub(super) const CONCURRENCY: u32 = 256;
+/// HTTP's own way; hosts that hide HTTP errors from the model can choose `tool_error`.
+pub(super) const REFUSAL: &str = "http";
+/// Negotiated between client and server, as without a gateway.
+pub(super) const PROTOCOL: &str = "auto";
+/// Tools may think for a while before their first byte.
+pub(super) const TIMEOUT: &str = "60s";
+/// Long-running tools send progress or comments far more often.
+pub(super) const IDLE_TIMEOUT: &str = "5m";
+/// A neighbour answers in milliseconds, another continent well below this.
+pub(super) const CONNECT_TIMEOUT: &str = "2s";
+/// One more try covers a pooled connection that the server had just closed.
+pub(super) const RETRIES: u32 = 1;
+/// Only what the schema refuses and has one reading is changed.
+pub(super) const SCHEMA_COERCION: &str = "safe";
+/// Beside the file, or in the state directory without one.
+pub(super) const JOURNAL: &str = "audit.jsonl";
+/// At most a second of records is lost when the machine fails; the process failing loses none of them.
+pub(super) const FSYNC: &str = "1s";
+/// A quarter of a million records or so; opens in an editor.
+pub(super) const ROTATE: &str = "256MiB";
+/// With `rotate`: about 2 GiB of history.
+pub(super) const KEEP: u32 = 8;
+/// A call that cannot be recorded is not made.
+pub(super) const ON_ERROR: &str = "deny";
+/// Proves what was sent without keeping it.
+pub(super) const CAPTURE: &str = "hash";
+/// Names under which secrets travel.
+pub(super) const REDACT: [&str; 4] = ["authorization", "password", "*token*", "*secret*"];
+/// `service.name` of the spans.
+pub(super) const SERVICE_NAME: &str = "smartgate";
+/// gRPC, as the usual collector port 4317 expects.
+pub(super) const OTLP_PROTOCOL: &str = "grpc";
+/// In-process stores are the only ones of this version.
+pub(super) const STORE: &str = "local";
+/// For the storage of later versions.
+pub(super) const QUOTA: &str = "1GiB";
+/// What a key may reach: tools are all there is in this version.
+pub(super) const SCOPE: &str = "tools";
+/// Who calls with a key: a model, unless told otherwise.
+pub(super) const CALLER: &str = "model";
+
+/// Configuration of SmartGate.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "SmartGate configuration")]
+pub(super) struct File {
+    /// The listener for MCP clients.
+    #[serde(default)]
+    pub(super) server: Server,
+    /// The listener for health, readiness and metrics.
+    #[serde(default)]
+    pub(super) admin: Admin,
+    /// Who may call.
+    pub(super) auth: Option<At<Auth>>,
+    /// Bearer keys; `smartgate key new NAME` makes one.
+    #[serde(default)]
+    pub(super) keys: Vec<At<Key>>,
+    /// Rates and concurrency.
+    #[serde(default)]
+    pub(super) limits: Limits,
+    /// Storage of later versions; only the defaults are accepted.
+    #[serde(default)]
+    pub(super) storage: Storage,
+    /// The servers behind the gateway, by name (`[a-z0-9-]+`); without any, the built-in tools.
+    #[serde(default)]
+    pub(super) upstreams: BTreeMap<String, At<Upstream>>,
+    /// Which broken requests are repaired.
+    #[serde(default)]
+    pub(super) normalize: Normalize,
+    /// The record of every call.
+    #[serde(default)]
+    pub(super) audit: Audit,
+    /// Export of spans over OTLP.
+    #[serde(default)]
+    pub(super) telemetry: Telemetry,
+}
+
+/// `[server]`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Server {
+    /// Address to listen on. One that is not loopback needs `[[keys]]`, `auth.mode = "passthrough"` or a written `auth.mode = "none"`.
+    #[schemars(extend("default" = LISTEN))]
+    pub(super) listen: Option<At<AddressText>>,
+    /// Endpoint path. `PATH/NAME` reaches the upstream NAME alone.
+    #[schemars(extend("default" = PATH))]
+    pub(super) path: Option<At<String>>,
+    /// Largest request body.
+    #[schemars(extend("default" = MAX_BODY))]
+    pub(super) max_body: Option<At<SizeText>>,
+    /// Origins of browsers that may call, such as `https://app.example.com`; `*` allows any. Loopback origins may always call a loopback listener.
+    #[schemars(extend("default" = []))]
+    pub(super) allowed_origins: Option<Vec<At<String>>>,
+    /// Values of `Host` that are answered; `*` allows any. Empty: loopback names on a loopback listener, any otherwise.
+    #[schemars(extend("default" = []))]
+    pub(super) allowed_hosts: Option<Vec<At<String>>>,
+    /// Time for a request head to arrive, and for a connection to be idle.
+    #[schemars(extend("default" = HEADER_TIMEOUT))]
+    pub(super) header_timeout: Option<At<DurationText>>,
+    /// Time for a request body to arrive.
+    #[schemars(extend("default" = BODY_TIMEOUT))]
+    pub(super) body_timeout: Option<At<DurationText>>,
+    /// How long calls in flight may go on after SIGTERM.
+    #[schemars(extend("default" = DRAIN))]
+    pub(super) drain: Option<At<DurationText>>,
+    /// TLS on this listener; the files are read again when they change.
+    pub(super) tls: Option<At<ServerTls>>,
+}
+
+/// `server.tls`
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServerTls {
+    /// Certificate chain, PEM. Needed.
+    pub(super) cert: Option<At<PathText>>,
+    /// Private key, PEM. Needed.
+    pub(super) key: Option<At<PathText>>,
+    /// CA whose client certificates are required, PEM.
+    pub(super) client_ca: Option<At<PathText>>,
+}
+
+/// `[admin]`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Admin {
+    /// Address of `/healthz`, `/readyz` and `/metrics`.
+    #[schemars(extend("default" = ADMIN_LISTEN))]
+    pub(super) listen: Option<At<AddressText>>,
+}
+
+/// `[auth]`
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Auth {
+    /// How callers are known. Default: `keys` if there are any `[[keys]]`, else `none`.
+    pub(super) mode: Option<At<AuthMode>>,
+}
+
+/// `auth.mode`
+#[derive(Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum AuthMode {
+    /// By a bearer key from `[[keys]]`.
+    Keys,
+    /// By the one upstream: the client's `Authorization` goes there untouched.
+    Passthrough,
+    /// Nobody is asked.
+    None,
+}
+
+/// `[[keys]]`: exactly one of `sha256`, `file` and `env` says what the secret is.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Key {
+    /// Name shown in audit records. Needed.
+    pub(super) name: Option<At<String>>,
+    /// SHA-256 of the secret.
+    pub(super) sha256: Option<At<Sha256Text>>,
+    /// File that holds the secret; it is hashed when the configuration is loaded, and dropped.
+    pub(super) file: Option<At<PathText>>,
+    /// Environment variable that holds the secret; it is hashed when the configuration is loaded, and dropped.
+    pub(super) env: Option<At<String>>,
+    /// The tenant. Default: the key's name.
+    pub(super) team: Option<At<String>>,
+    /// Who calls with it.
+    #[schemars(extend("default" = CALLER))]
+    #[expect(dead_code, reason = "it has one value only, which the schema sees to")]
+    pub(super) caller: Option<At<Caller>>,
+    /// What it may reach; only `["tools"]` in this version.
+    #[schemars(extend("default" = [SCOPE]))]
+    pub(super) scopes: Option<At<Vec<String>>>,
+    /// Globs over public tool names it may call; the last match wins.
+    #[schemars(extend("default" = ["*"]))]
+    pub(super) tools: Option<Vec<At<GlobText>>>,
+    /// Its own rate. Default: `limits.rate`.
+    pub(super) rate: Option<At<RateText>>,
+    /// `normalize.schema_coercion` for this key alone.
+    pub(super) schema_coercion: Option<At<Coercion>>,
+    /// When it stops working, with an offset: `2027-01-01T00:00:00Z`, without quotes.
+    pub(super) expires: Option<At<DateTime>>,
+}
+
+/// `keys.caller`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Caller {
+    /// A language model.
+    Model,
+}
+
+/// `[limits]`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    /// Requests for each key, or for each client address without keys; `none` for no limit. The default applies with `auth.mode = "keys"` only.
+    #[schemars(extend("default" = RATE))]
+    pub(super) rate: Option<At<LimitText>>,
+    /// Globs over public tool names, each with a rate: one bucket for each key and glob.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) per_tool: BTreeMap<String, At<RateText>>,
+    /// Calls in flight in the process; open GET and listen streams do not count.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = CONCURRENCY))]
+    pub(super) concurrency: Option<At<u32>>,
+    /// How a refused `tools/call` looks.
+    #[schemars(extend("default" = REFUSAL))]
+    pub(super) refusal: Option<At<Refusal>>,
+    /// Where rates are kept.
+    #[schemars(extend("default" = STORE))]
+    #[expect(dead_code, reason = "it has one value only, which the schema sees to")]
+    pub(super) store: Option<At<Local>>,
+    /// What happens while a shared store is down.
+    #[schemars(extend("default" = STORE))]
+    #[expect(dead_code, reason = "it has one value only, which the schema sees to")]
+    pub(super) on_store_error: Option<At<Local>>,
+}
+
+/// `limits.refusal`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(super) enum Refusal {
+    /// HTTP 429 with a JSON-RPC error.
+    Http,
+    /// HTTP 200 with an `isError` result.
+    ToolError,
+}
+
+/// The only store of this version.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Local {
+    /// In this process.
+    Local,
+}
+
+/// `[storage]`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Storage {
+    /// Default: `smartgate.db` in the per-user state directory. Nothing is stored in this version.
+    pub(super) path: Option<At<PathText>>,
+    /// Nothing is stored in this version.
+    #[schemars(extend("default" = QUOTA))]
+    pub(super) quota: Option<At<SizeText>>,
+}
+
+/// `[upstreams.NAME]`: exactly one of `url` and `builtin` says what it is.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Upstream {
+    /// A server over streamable HTTP.
+    pub(super) url: Option<At<UrlText>>,
+    /// The tools inside this process.
+    #[schemars(extend("default" = false))]
+    pub(super) builtin: Option<At<bool>>,
+    /// Protocol revision to speak.
+    #[schemars(extend("default" = PROTOCOL))]
+    pub(super) protocol: Option<At<Protocol>>,
+    /// Prefix of its public tool names. Default: empty with one upstream or for the built-in one, else NAME. Other values are not in this version.
+    pub(super) prefix: Option<At<String>>,
+    /// Globs over its own tool names that are shown; the last match wins.
+    #[schemars(extend("default" = ["*"]))]
+    pub(super) tools: Option<Vec<At<GlobText>>>,
+    /// Extra request headers; each value is the whole header value.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) headers: BTreeMap<String, At<SecretText>>,
+    /// Time to the response head; not for GET or `subscriptions/listen`.
+    #[schemars(extend("default" = TIMEOUT))]
+    pub(super) timeout: Option<At<DurationText>>,
+    /// Time between bytes of a response; not for GET or `subscriptions/listen`.
+    #[schemars(extend("default" = IDLE_TIMEOUT))]
+    pub(super) idle_timeout: Option<At<DurationText>>,
+    /// Time to a connection.
+    #[schemars(extend("default" = CONNECT_TIMEOUT))]
+    pub(super) connect_timeout: Option<At<DurationText>>,
+    /// Further tries after a failure that cannot have changed anything.
+    #[serde(default)]
+    pub(super) retry: Retry,
+    /// `normalize.schema_coercion` for this upstream alone.
+    pub(super) schema_coercion: Option<At<Coercion>>,
+    /// TLS to the upstream.
+    pub(super) tls: Option<At<UpstreamTls>>,
+}
+
+/// `upstreams.NAME.protocol`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) enum Protocol {
+    /// What client and server agree on.
+    #[serde(rename = "auto")]
+    Auto,
+    /// The modern revision.
+    #[serde(rename = "2026-07-28")]
+    V20260728,
+    /// A legacy revision.
+    #[serde(rename = "2025-11-25")]
+    V20251125,
+    /// A legacy revision.
+    #[serde(rename = "2025-06-18")]
+    V20250618,
+    /// The first revision with streamable HTTP.
+    #[serde(rename = "2025-03-26")]
+    V20250326,
+}
+
+/// `upstreams.NAME.retry`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Retry {
+    /// How many.
+    #[schemars(range(max = 10), extend("default" = RETRIES))]
+    pub(super) attempts: Option<At<u32>>,
+}
+
+/// `upstreams.NAME.tls`
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpstreamTls {
+    /// A private CA beside the system's roots, PEM.
+    pub(super) ca: Option<At<PathText>>,
+    /// Client certificate chain, PEM; needs `key`.
+    pub(super) cert: Option<At<PathText>>,
+    /// Private key of the client certificate, PEM; needs `cert`.
+    pub(super) key: Option<At<PathText>>,
+}
+
+/// `[normalize]`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Normalize {
+    /// Repair the envelope, `params` of a wrong type and a null `cursor`.
+    #[schemars(extend("default" = true))]
+    pub(super) params: Option<bool>,
+    /// Repair `arguments` of a wrong type.
+    #[schemars(extend("default" = true))]
+    pub(super) arguments: Option<bool>,
+    /// Turn a tool's name as `method` into `tools/call`.
+    #[schemars(extend("default" = true))]
+    pub(super) direct_tool_method: Option<bool>,
+    /// Give a `tools/call` without `arguments` an empty object.
+    #[schemars(extend("default" = true))]
+    pub(super) fill_arguments: Option<bool>,
+    /// Bring arguments into the types that the tool's schema asks for.
+    #[schemars(extend("default" = SCHEMA_COERCION))]
+    pub(super) schema_coercion: Option<At<Coercion>>,
+    /// Record what would be repaired and forward the original.
+    #[schemars(extend("default" = false))]
+    pub(super) shadow: Option<bool>,
+}
+
+/// `schema_coercion`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Coercion {
+    /// Nothing.
+    Off,
+    /// What the schema refuses and has exactly one reading.
+    Safe,
+    /// Also scalars for arrays, plumbing members, host prefixes and misplaced arguments.
+    Full,
+}
+
+/// `[audit]`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Audit {
+    /// The journal file.
+    #[serde(default)]
+    pub(super) journal: Journal,
+    /// What is kept of arguments and results.
+    #[schemars(extend("default" = CAPTURE))]
+    pub(super) capture: Option<At<Capture>>,
+    /// Globs over names of members and headers whose values are masked.
+    #[schemars(extend("default" = REDACT))]
+    pub(super) redact: Option<Vec<At<GlobText>>>,
+}
+
+/// `audit.journal`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Journal {
+    /// The segment that is written; older ones lie beside it. Without a file: in the per-user state directory.
+    #[schemars(extend("default" = JOURNAL))]
+    pub(super) path: Option<At<PathText>>,
+    /// Longest time between writing a record and having it on the disk; `0s` waits for the disk each time.
+    #[schemars(extend("default" = FSYNC))]
+    pub(super) fsync: Option<At<DurationText>>,
+    /// Size at which a new segment is begun.
+    #[schemars(extend("default" = ROTATE))]
+    pub(super) rotate: Option<At<SizeText>>,
+    /// Old segments kept.
+    #[schemars(range(max = 100_000), extend("default" = KEEP))]
+    pub(super) keep: Option<At<u32>>,
+    /// What happens to calls while the journal cannot be written.
+    #[schemars(extend("default" = ON_ERROR))]
+    pub(super) on_error: Option<At<OnError>>,
+}
+
+/// `audit.journal.on_error`
+#[derive(Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum OnError {
+    /// They are refused with 503.
+    Deny,
+    /// They are served and not recorded.
+    Serve,
+}
+
+/// `audit.capture`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Capture {
+    /// Nothing.
+    None,
+    /// SHA-256.
+    Hash,
+    /// The payload, with what `redact` names masked.
+    Redacted,
+    /// The payload; only the gateway's own credentials are masked.
+    Full,
+}
+
+/// `[telemetry]`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Telemetry {
+    /// Where spans go. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`; nothing is exported without either.
+    pub(super) otlp: Option<At<UrlText>>,
+    /// How they go there. Default: `OTEL_EXPORTER_OTLP_PROTOCOL`, else `grpc`.
+    #[schemars(extend("default" = OTLP_PROTOCOL))]
+    pub(super) protocol: Option<At<OtlpProtocol>>,
+    /// Extra headers of the export.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) headers: BTreeMap<String, At<SecretText>>,
+    /// `service.name` of the spans. Default: `OTEL_SERVICE_NAME`, else `smartgate`.
+    #[schemars(extend("default" = SERVICE_NAME))]
+    pub(super) service_name: Option<At<String>>,
+    /// Export of metrics; not in this version, which serves them at `/metrics`.
+    #[schemars(extend("default" = true))]
+    pub(super) metrics: Option<At<bool>>,
+    /// Export of logs; not in this version, which writes them to stderr.
+    #[schemars(extend("default" = true))]
+    pub(super) logs: Option<At<bool>>,
+}
+
+/// `telemetry.protocol`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) enum OtlpProtocol {
+    /// OTLP over gRPC, port 4317.
+    #[serde(rename = "grpc")]
+    Grpc,
+    /// OTLP over HTTP with protobuf, port 4318.
+    #[serde(rename = "http/protobuf")]
+    HttpProtobuf,
+}

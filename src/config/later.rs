@@ -1,0 +1,72 @@
+//! What later versions will understand and this one refuses by name, so that nobody takes it for a typing error.
+
+/// Keys, as dotted paths; `*` stands for one name.
+const KEYS: &[&str] = &[
+    "admin.key",
+    "audit.signing_key",
+    "auth.jwt",
+    "keys.budget",
+    "sealing",
+    "upstreams.*.budget_guard",
+    "upstreams.*.command",
+    "upstreams.*.context_gate",
+    "upstreams.*.dedup",
+    "upstreams.*.fetch",
+    "upstreams.*.memory",
+    "upstreams.*.pin",
+    "upstreams.*.pipe",
+    "upstreams.*.rename",
+    "upstreams.*.search",
+];
+
+/// Keys that this version has, with a type that a later one also takes.
+const TYPES: &[(&str, &str)] = &[("upstreams.*.url", "array")];
+
+/// Keys that this version has, with words that a later one also takes; `*` at the end stands for any text.
+const WORDS: &[(&str, &str)] = &[
+    ("auth.mode", "jwt"),
+    ("keys.caller", "program"),
+    ("limits.on_store_error", "deny"),
+    ("limits.store", "redis:*"),
+    ("limits.store", "rediss:*"),
+    ("upstreams.*.protocol", "2024-11-05"),
+    ("upstreams.*.protocol", "sse"),
+];
+
+/// The refusal of a key, or of one with a value of this type.
+pub(super) fn key(path: &str, kind: Option<&str>) -> Option<String> {
+    match kind {
+        None => KEYS.iter().any(|k| same(k, path)).then(|| refusal(path)),
+        Some(kind) => {
+            let hit = TYPES.iter().any(|(k, t)| same(k, path) && *t == kind);
+            hit.then(|| format!("`{path}`: a list is not in this version"))
+        }
+    }
+}
+
+/// The refusal of a word. Of text that is only known by its start, no more than that is shown: the rest may hold
+/// a password.
+pub(super) fn word(path: &str, text: &str) -> Option<String> {
+    let fits = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(start) => text.starts_with(start),
+        None => text == pattern,
+    };
+    let (_, word) = WORDS.iter().find(|(k, w)| same(k, path) && fits(w))?;
+    Some(format!("`{path}`: `{word}` is not in this version"))
+}
+
+/// The refusal of a key by its name.
+pub(super) fn refusal(path: &str) -> String {
+    format!("`{path}` is not in this version")
+}
+
+fn same(pattern: &str, path: &str) -> bool {
+    let (mut a, mut b) = (pattern.split('.'), path.split('.'));
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some(p), Some(k)) if p == "*" || p == k => {}
+            _ => return false,
+        }
+    }
+}
