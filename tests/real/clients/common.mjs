@@ -1,0 +1,43 @@
+// What both TypeScript-SDK clients share: the command line and the walk through the plan.
+// TLS trust comes from NODE_EXTRA_CA_CERTS, which the runner sets.
+
+export function parseArguments(argv) {
+  const [url, ...rest] = argv;
+  const options = { url, mode: 'auto', plan: null, key: null };
+  for (let i = 0; i < rest.length; i += 2) {
+    options[rest[i].replace(/^--/, '')] = rest[i + 1];
+  }
+  options.plan = JSON.parse(options.plan);
+  options.headers = options.key ? { authorization: `Bearer ${options.key}` } : {};
+  return options;
+}
+
+const toolText = result => result.content.filter(part => part.type === 'text').map(part => part.text).join('');
+
+/** Calls a tool that does not end and aborts at the first progress report. */
+async function cancelledCall(callTool, [name, args]) {
+  const controller = new AbortController();
+  try {
+    await callTool({ name, arguments: args }, { signal: controller.signal, onprogress: () => controller.abort() });
+    return false;
+  } catch (error) {
+    if (!controller.signal.aborted) throw error;
+    return true;
+  }
+}
+
+/** Runs the plan; `callTool(params, options)` hides how the two SDK generations differ. */
+export async function runPlan(client, callTool, plan, protocol) {
+  const progress = [];
+  const call = ([name, args], options) => callTool({ name, arguments: args }, options);
+  return {
+    protocol,
+    server: client.getServerVersion()?.name ?? null,
+    tools: (await client.listTools()).tools.map(tool => tool.name),
+    echo: toolText(await call(plan.echo)),
+    counted: toolText(await call(plan.progress, { onprogress: p => progress.push([p.progress, p.total]) })),
+    progress,
+    cancelled: await cancelledCall(callTool, plan.slow),
+    echo_after: toolText(await call(plan.echo)),
+  };
+}

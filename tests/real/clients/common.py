@@ -1,0 +1,28 @@
+"""What both Python clients share: the command line, TLS trust and the one line of output."""
+import argparse
+import json
+import ssl
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("--mode", default="auto")
+    parser.add_argument("--plan", type=json.loads, required=True, help='{"echo":[NAME,ARGS],"progress":...,"slow":...}')
+    parser.add_argument("--ca", help="PEM file of the only authority to trust")
+    parser.add_argument("--key", help="bearer secret")
+    args = parser.parse_args()
+    args.headers = {"authorization": f"Bearer {args.key}"} if args.key else {}
+    return args
+
+
+def tls_context(ca: str | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca)
+
+
+def tool_text(result) -> str:
+    return "".join(part.text for part in result.content if part.type == "text")
+
+
+def finish(seen: dict) -> None:
+    print(json.dumps(seen))

@@ -1,0 +1,116 @@
+"""OTLP to a real collector (rotel): the gateway's spans are read back from what the collector printed.
+
+A call is made through the gateway with a trace context of ours; the collector must then show one SERVER span of that
+trace, a child of ours, and one CLIENT span below it. Done for gRPC and for HTTP with protobuf bodies.
+"""
+import re
+import secrets
+
+from calls import MODERN, modern_call
+from gateway import Gateway
+from harness import ROOT, check, free_ports, http, listening, wait_until
+
+AGENT_FOLDERS = (ROOT / ".tools/tools/lib").glob("python3*/site-packages/rotel")
+FIELDS = {"Trace ID": "trace", "Parent ID": "parent", "ID": "id", "Name": "name", "Kind": "kind", "Status code": "status"}
+FIELD = re.compile(r"^\s+(Trace ID|Parent ID|ID|Name|Kind|Status code)\s*: ?(.*)$")
+ATTRIBUTE = re.compile(r"^\s+-> ([^:]+): \w+\((.*)\)$")
+
+
+class Collector:
+    """A running collector. `spans()` parses everything it has printed so far."""
+
+    def __init__(self, bench):
+        self.grpc, self.http = free_ports(2)
+        binary = next(AGENT_FOLDERS) / "rotel-agent"
+        binary.chmod(0o755)
+        files = {f"ROTEL_{kind}_FILE": str(bench.stack.work / f"rotel.{kind.lower()}") for kind in ("PID", "LOG")}
+        self.process = bench.stack.start("collector", [
+            binary, "start", "--exporter", "blackhole", "--debug-log", "traces", "--debug-log-verbosity", "detailed",
+            "--otlp-grpc-endpoint", f"127.0.0.1:{self.grpc}", "--otlp-http-endpoint", f"127.0.0.1:{self.http}",
+        ], lambda: listening(self.grpc) and listening(self.http), env=files)
+
+    def spans(self):
+        """Each span as a dict of its fields with `attributes`, and `resource` for those of its resource."""
+        found, resource, into = [], {}, {}
+        for line in self.process.log.read_text(errors="replace").splitlines():
+            if line.startswith("ResourceSpans #"):
+                resource = into = {}
+            elif line.startswith("Span #"):
+                into = {}
+                found.append({"resource": resource, "attributes": into})
+            elif match := FIELD.match(line):
+                found[-1][FIELDS[match[1]]] = match[2].strip()
+            elif match := ATTRIBUTE.match(line):
+                into[match[1].strip()] = match[2]
+        return found
+
+
+def sample(trace):
+    """One span as OTLP JSON, to see that the collector and the parser of its output work."""
+    attribute = {"key": "mcp.method.name", "value": {"stringValue": "tools/call"}}
+    span = {"traceId": trace, "spanId": secrets.token_hex(8), "name": "tools/call echo", "kind": 2,
+            "startTimeUnixNano": "1544712660000000000", "endTimeUnixNano": "1544712661000000000", "attributes": [attribute]}
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "sample"}}]}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "s"}, "spans": [span]}]}]}
+
+
+def takes_a_span(bench):
+    collector = bench.once("collector", lambda: Collector(bench))
+    trace = secrets.token_hex(16)
+    status, _, text = http(f"http://127.0.0.1:{collector.http}/v1/traces", sample(trace))
+    check(status == 200, f"the collector answered {status}: {text}")
+    wait_until("the sample span", lambda: of_trace(collector, trace))
+    found = of_trace(collector, trace)[0]
+    check(found["name"] == "tools/call echo" and found["attributes"] == {"mcp.method.name": "tools/call"}, f"read back: {found}")
+    check(found["resource"] == {"service.name": "sample"}, f"resource: {found['resource']}")
+
+
+def of_trace(collector, trace):
+    return [span for span in collector.spans() if span.get("trace") == trace]
+
+
+def spans_arrive(bench, protocol, carrier):
+    """`carrier` says where the caller's trace context is: in `_meta` or in the HTTP header."""
+    def test():
+        collector = bench.once("collector", lambda: Collector(bench))
+        server = bench.server("typescript")
+        port = collector.grpc if protocol == "grpc" else collector.http
+        extra = f'[telemetry]\notlp = "http://127.0.0.1:{port}"\nservice_name = "smartgate-real"\n'
+        extra += "" if protocol == "grpc" else f'protocol = "{protocol}"\n'
+        gateway = bench.once(("otlp", protocol), lambda: Gateway(
+            bench, f"otlp-{protocol.replace('/', '-')}", server.url, extra=extra))
+        trace, caller = secrets.token_hex(16), secrets.token_hex(8)
+        context = {"traceparent": f"00-{trace}-{caller}-00"}  # not sampled by the caller: recorded all the same
+        where = {"meta": context} if carrier == "meta" else {"headers": context}
+        status, _, text = modern_call(gateway.url, "trace-1", {"message": "traced"}, **where)
+        check(status == 200 and "Echo: traced" in text, f"the call itself: {status} {text}")
+        wait_until("both spans at the collector", lambda: len(of_trace(collector, trace)) >= 2)
+        judge(of_trace(collector, trace), caller, server)
+
+    return test
+
+
+def judge(spans, caller, server):
+    kinds = {span["kind"]: span for span in spans}
+    check(len(spans) == 2 and set(kinds) == {"SPAN_KIND_SERVER", "SPAN_KIND_CLIENT"}, f"spans: {spans}")
+    outer, inner = kinds["SPAN_KIND_SERVER"], kinds["SPAN_KIND_CLIENT"]
+    check(outer["parent"] == caller, f"the server span's parent is {outer['parent']}, the caller's span {caller}")
+    check(inner["parent"] == outer["id"], f"the client span's parent is {inner['parent']}, not {outer['id']}")
+    for span in (outer, inner):
+        check(span["name"] == "tools/call echo", f"span name {span['name']!r}")
+        expected = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "echo", "gen_ai.operation.name": "execute_tool",
+                    "jsonrpc.request.id": "trace-1", "mcp.protocol.version": MODERN, "network.transport": "tcp"}
+        found = {key: span["attributes"].get(key) for key in expected}
+        check(found == expected, f"{span['kind']} attributes {span['attributes']}, expected {expected}")
+        check(span["resource"].get("service.name") == "smartgate-real", f"resource {span['resource']}")
+    port = server.url.split(":")[2].split("/")[0]
+    address = (inner["attributes"].get("server.address"), inner["attributes"].get("server.port"))
+    check(address == ("127.0.0.1", port), f"the client span's server is {address}")
+
+
+def tests(bench):
+    yield "collector/takes-a-span", lambda: takes_a_span(bench)
+    if bench.binary is not None:
+        for protocol in ("grpc", "http/protobuf"):
+            for carrier in ("meta", "header"):
+                yield f"collector/{protocol}/{carrier}", spans_arrive(bench, protocol, carrier)

@@ -1,0 +1,138 @@
+//! The Rust SDK as a client: runs a plan against a URL and prints what it saw as one JSON line.
+//!
+//! Owns the walk through the plan. Does not own the wire, which is the SDK's and is what is tested.
+//! Usage: `rmcp-client URL --mode auto|legacy --plan JSON [--ca FILE] [--key SECRET]`.
+
+use std::{error::Error, time::Duration};
+
+use rmcp::{
+    ClientHandler, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
+    model::{
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ProgressNotificationParam,
+        ProtocolVersion, ServerResult,
+    },
+    service::{NotificationContext, PeerRequestOptions, RequestHandle},
+    transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+const WAIT: Duration = Duration::from_secs(20);
+
+struct Arguments {
+    url: String,
+    mode: String,
+    plan: Value,
+    ca: Option<String>,
+    key: Option<String>,
+}
+
+fn arguments() -> Result<Arguments, Failure> {
+    let mut words = std::env::args().skip(1);
+    let url = words.next().ok_or("the URL is missing")?;
+    let mut parsed = Arguments { url, mode: "auto".into(), plan: Value::Null, ca: None, key: None };
+    while let (Some(flag), Some(value)) = (words.next(), words.next()) {
+        match flag.as_str() {
+            "--mode" => parsed.mode = value,
+            "--plan" => parsed.plan = serde_json::from_str(&value)?,
+            "--ca" => parsed.ca = Some(value),
+            "--key" => parsed.key = Some(value),
+            other => return Err(format!("unknown flag {other}").into()),
+        }
+    }
+    Ok(parsed)
+}
+
+/// Sends every progress notification on to the walk, which reads them call by call.
+struct Handler(mpsc::UnboundedSender<ProgressNotificationParam>);
+
+impl ClientHandler for Handler {
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.0.send(params).expect("the walk reads until the client is closed");
+    }
+}
+
+fn transport(arguments: &Arguments) -> Result<StreamableHttpClientTransport<reqwest::Client>, Failure> {
+    let mut builder = reqwest::Client::builder();
+    if let Some(file) = &arguments.ca {
+        let authority = reqwest::Certificate::from_pem(&std::fs::read(file)?)?;
+        builder = builder.tls_certs_only([authority]);
+    }
+    let mut config = StreamableHttpClientTransportConfig::with_uri(arguments.url.as_str());
+    config.auth_header.clone_from(&arguments.key);
+    Ok(StreamableHttpClientTransport::with_client(builder.build()?, config))
+}
+
+fn lifecycle(mode: &str) -> ClientLifecycleMode {
+    match mode {
+        "legacy" => ClientLifecycleMode::Initialize,
+        _ => ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: None,
+        },
+    }
+}
+
+async fn start(peer: &Peer<RoleClient>, call: &Value) -> Result<RequestHandle<RoleClient>, Failure> {
+    let name = call[0].as_str().ok_or("a call is [NAME, ARGUMENTS]")?.to_owned();
+    let mut params = CallToolRequestParams::new(name);
+    params.arguments = call[1].as_object().cloned();
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    Ok(peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?)
+}
+
+fn text(result: &CallToolResult) -> String {
+    result.content.iter().filter_map(|part| part.as_text()).map(|part| part.text.as_str()).collect()
+}
+
+async fn finish(handle: RequestHandle<RoleClient>) -> Result<String, Failure> {
+    match handle.await_response().await? {
+        ServerResult::CallToolResult(result) => Ok(text(&result)),
+        other => Err(format!("not a tool result: {other:?}").into()),
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<Value, Failure> {
+    let (sender, mut progress) = mpsc::unbounded_channel();
+    let client =
+        Handler(sender).serve_with_lifecycle(transport(&arguments)?, lifecycle(&arguments.mode)).await?;
+    let (peer, plan) = (client.peer(), &arguments.plan);
+    let info = peer.peer_info().ok_or("the server did not say who it is")?;
+    let server = info.server_info.as_ref().map(|about| about.name.as_str());
+    let tools: Vec<_> = peer.list_all_tools().await?.into_iter().map(|tool| tool.name).collect();
+    let echo = finish(start(peer, &plan["echo"]).await?).await?;
+
+    let counting = start(peer, &plan["progress"]).await?;
+    let counted = finish(counting).await?;
+    let mut reported = Vec::new();
+    while let Ok(Some(step)) = tokio::time::timeout(Duration::from_millis(200), progress.recv()).await {
+        reported.push(json!([step.progress, step.total]));
+    }
+
+    let waiting = start(peer, &plan["slow"]).await?;
+    tokio::time::timeout(WAIT, progress.recv()).await?.ok_or("no progress from the slow call")?;
+    waiting.cancel(Some("enough".to_owned())).await?;
+
+    let echo_after = finish(start(peer, &plan["echo"]).await?).await?;
+    let seen = json!({
+        "protocol": info.protocol_version.as_str(), "server": server, "tools": tools, "echo": echo,
+        "counted": counted, "progress": reported, "cancelled": true, "echo_after": echo_after,
+    });
+    client.cancel().await?;
+    Ok(seen)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| "a TLS provider is already set")?;
+    println!("{}", run(arguments()?).await?);
+    Ok(())
+}

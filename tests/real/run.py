@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Runs the tests against real servers, clients, suites and collectors. Standard library only.
+
+  run.py --bin target/release/smartgate --rmcp-client target/debug/rmcp-client [FILTER...]
+  run.py --direct ...       without the gateway: shows that the parts themselves work
+
+A FILTER is a part of a test's name. Ends with `N passed, N failed`; exit 1 if any failed. Logs stay in the folder that
+is printed when something failed.
+"""
+import argparse
+import collections
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+import collector
+import conformance
+import matrix
+import readme_demo
+import sigkill
+import upstreams
+from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
+
+MODULES = (matrix, conformance, collector, sigkill, readme_demo)
+Tls = collections.namedtuple("Tls", "ca cert key")
+
+
+class Bench:
+    """What the tests of one run share: binaries, services that are started once, and the certificates."""
+
+    def __init__(self, options, work):
+        self.binary = None if options.direct else pathlib.Path(options.bin).resolve()
+        self.rmcp_client = pathlib.Path(options.rmcp_client).resolve()
+        self.stack = Stack(work)
+        self.walked = {}
+        self._made = {}
+
+    def once(self, key, make):
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def server(self, name):
+        return self.once(("server", name), lambda: upstreams.start(self.stack, name))
+
+    @property
+    def tls(self):
+        return self.once("tls", self._make_tls)
+
+    def _make_tls(self):
+        status, out, err = run([PYTHON1, HERE / "certificates.py", self.stack.work])
+        check(status == 0, f"certificates: {out}{err}")
+        return Tls(*(self.stack.work / name for name in ("ca.crt", "tls.crt", "tls.key")))
+
+
+def one(name, test):
+    """Runs one test; returns `passed`, `failed` or `skipped` after printing its line."""
+    started, verdict, why = time.monotonic(), "passed", ""
+    try:
+        test()
+    except Skipped as reason:
+        verdict, why = "skipped", str(reason)
+    except Failed as failure:
+        verdict, why = "failed", str(failure)
+    except Exception:
+        verdict, why = "failed", traceback.format_exc()
+    print(f"{verdict:8}{name} ({time.monotonic() - started:.1f} s)", flush=True)
+    if why:
+        print("\n".join("        " + line for line in why.splitlines()), flush=True)
+    return verdict
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", default="target/release/smartgate")
+    parser.add_argument("--rmcp-client", default="target/debug/rmcp-client")
+    parser.add_argument("--direct", action="store_true")
+    parser.add_argument("--list", action="store_true", help="print the tests' names only")
+    parser.add_argument("filters", nargs="*")
+    options = parser.parse_args()
+    work = pathlib.Path(tempfile.mkdtemp(prefix="smartgate-real-"))
+    bench = Bench(options, work)
+    chosen = [(name, test) for module in MODULES for name, test in module.tests(bench)
+              if not options.filters or any(word in name for word in options.filters)]
+    if options.list:
+        print("\n".join(name for name, _ in chosen))
+        return 0
+    try:
+        counts = collections.Counter(one(name, test) for name, test in chosen)
+    finally:
+        bench.stack.close()
+    if counts["failed"]:
+        print(f"logs: {work}")
+    else:
+        shutil.rmtree(work)
+    skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
+    print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+sys.exit(main())

@@ -1,0 +1,51 @@
+"""An MCP server on the Python SDK 2.x, for the client matrix.
+
+Owns: three tools (`echo`, `count` with progress, `slow` which ends only when cancelled) and the event file in
+which `slow` reports how it ended. Does not own: anything the SDK does on the wire; that is what is tested.
+Usage: py_server.py PORT EVENTS_FILE
+"""
+import sys
+
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
+
+PORT, EVENTS = int(sys.argv[1]), sys.argv[2]
+SLOW_SECONDS = 60
+server = MCPServer("smartgate-py-server", version="1.0.0")
+
+
+def report(event: str, tag: str) -> None:
+    with open(EVENTS, "a", encoding="utf-8") as out:
+        out.write(f"{event} {tag}\n")
+
+
+@server.tool()
+async def echo(message: str) -> str:
+    """Answer with the message."""
+    return f"Echo: {message}"
+
+
+@server.tool()
+async def count(steps: int, ctx: Context) -> str:
+    """Report progress once for each step."""
+    for step in range(1, steps + 1):
+        await ctx.report_progress(step, steps)
+        await anyio.sleep(0.02)
+    return f"Counted to {steps}"
+
+
+@server.tool()
+async def slow(tag: str, ctx: Context) -> str:
+    """Report one step of progress, then wait to be cancelled."""
+    report("start", tag)
+    try:
+        await ctx.report_progress(1, 2)
+        await anyio.sleep(SLOW_SECONDS)
+    except anyio.get_cancelled_exc_class():
+        report("cancelled", tag)
+        raise
+    report("finished", tag)
+    return "nobody cancelled"
+
+
+server.run("streamable-http", host="127.0.0.1", port=PORT)

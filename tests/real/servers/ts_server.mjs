@@ -1,0 +1,106 @@
+// An MCP server on the TypeScript SDK v2, both eras, for the client matrix and the conformance suite.
+//
+// Owns: the HTTP front (era routing, sessions, Host check). The tools are in ts_tools.mjs and ts_input_required.mjs,
+// resources and prompts in ts_resources.mjs. What the SDK does on the wire is what is tested.
+// Usage: ts_server.mjs PORT EVENTS_FILE
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+
+import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
+import { classifyInboundRequest, createMcpHandler, isInitializeRequest, McpServer } from '@modelcontextprotocol/server';
+import { EventLog } from './ts_event_log.mjs';
+import { registerInputRequiredTools, requestStateCodec } from './ts_input_required.mjs';
+import { registerPrompts, registerResources } from './ts_resources.mjs';
+import { registerTools } from './ts_tools.mjs';
+
+const [port, eventsFile] = process.argv.slice(2);
+const LOCAL_NAMES = new Set(['127.0.0.1', 'localhost', '[::1]']);
+const RETRY_MS = 500;
+const sessions = new Map();
+
+function newServer() {
+  const server = new McpServer({ name: 'smartgate-ts-server', version: '1.0.0' }, {
+    capabilities: {
+      tools: { listChanged: true },
+      resources: { subscribe: true, listChanged: true },
+      prompts: { listChanged: true },
+      logging: {},
+      completions: {},
+    },
+    requestState: { verify: requestStateCodec.verify },
+  });
+  registerTools(server, { eventsFile, sessions, notifyChange: () => modern.notify });
+  registerInputRequiredTools(server);
+  registerResources(server);
+  registerPrompts(server);
+  server.server.setRequestHandler('logging/setLevel', async () => ({}));
+  server.server.setRequestHandler('completion/complete', async () => ({ completion: { values: ['paris'], total: 1, hasMore: false } }));
+  return server;
+}
+
+const modern = createMcpHandler(newServer);
+const modernHandler = toNodeHandler(modern);
+
+/** True where Host, and Origin if there is one, name this machine: a page elsewhere must not reach us by rebinding. */
+function isLocal(request) {
+  const named = [`http://${request.headers.host}`, request.headers.origin].filter(Boolean);
+  return named.every(url => URL.canParse(url) && LOCAL_NAMES.has(new URL(url).hostname));
+}
+
+function refuse(response, status, code, message) {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ jsonrpc: '2.0', error: { code, message } }));
+}
+
+async function readJson(request) {
+  const chunks = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString('utf8');
+  return text === '' ? undefined : JSON.parse(text);
+}
+
+async function openSession() {
+  const transport = new NodeStreamableHTTPServerTransport({
+    sessionIdGenerator: randomUUID,
+    eventStore: new EventLog(),
+    retryInterval: RETRY_MS,
+    onsessioninitialized: id => sessions.set(id, transport),
+  });
+  transport.onclose = () => sessions.delete(transport.sessionId);
+  await newServer().connect(transport);
+  return transport;
+}
+
+async function handleLegacy(request, response, body) {
+  const id = request.headers['mcp-session-id'];
+  if (id !== undefined && !sessions.has(id)) return refuse(response, 404, -32001, 'Session not found');
+  if (id === undefined && !isInitializeRequest(body)) return refuse(response, 400, -32000, 'Session id required');
+  const transport = sessions.get(id) ?? await openSession();
+  await transport.handleRequest(request, response, body);
+}
+
+async function handle(request, response) {
+  if (!isLocal(request)) return refuse(response, 403, -32000, 'Host or Origin is not local');
+  if (new URL(request.url, 'http://localhost').pathname !== '/mcp') return refuse(response, 404, -32000, 'No such path');
+  let body;
+  try {
+    body = request.method === 'POST' ? await readJson(request) : undefined;
+  } catch {
+    return refuse(response, 400, -32700, 'Parse error');
+  }
+  const inbound = classifyInboundRequest({
+    httpMethod: request.method,
+    protocolVersionHeader: request.headers['mcp-protocol-version'],
+    mcpMethodHeader: request.headers['mcp-method'],
+    body,
+  });
+  if (inbound.kind === 'legacy') await handleLegacy(request, response, body);
+  else await modernHandler(request, response, body);
+}
+
+createServer((request, response) => {
+  handle(request, response).catch(error => {
+    console.error(error);
+    if (!response.headersSent) refuse(response, 500, -32603, 'Internal error');
+  });
+}).listen(Number(port), '127.0.0.1', () => console.log(`listening on ${port}`));

@@ -1,0 +1,163 @@
+// Plain tools of the TypeScript server: the three of the client matrix, and those that the conformance suite calls by
+// name (`test_*`). Texts, names and schemas that the suite looks for are its own; everything else is free.
+import { appendFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { fromJsonSchema } from '@modelcontextprotocol/server';
+import { AUDIO_WAV, IMAGE_PNG, text } from './ts_content.mjs';
+
+const SLOW_MS = 60_000;
+const NO_ARGUMENTS = { type: 'object', properties: {} };
+
+const object = (properties, required = Object.keys(properties)) => ({ type: 'object', properties, required });
+const string = { type: 'string' };
+
+/** `table`: name -> [schema, (args, context) => content parts or a whole result]. */
+function registerAll(server, table) {
+  for (const [name, [schema, run]] of Object.entries(table)) {
+    server.registerTool(name, { description: `Test tool ${name}`, inputSchema: fromJsonSchema(schema) }, async (args, context) => {
+      const answer = await run(args, context);
+      return Array.isArray(answer) ? { content: answer } : answer;
+    });
+  }
+}
+
+function progress(context, done, total) {
+  const progressToken = context.mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return Promise.resolve();
+  return context.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: done, total } });
+}
+
+const matrixTools = eventsFile => ({
+  echo: [object({ message: string }), ({ message }) => [text(`Echo: ${message}`)]],
+  count: [object({ steps: { type: 'integer' } }), async ({ steps }, context) => {
+    for (let step = 1; step <= steps; step++) {
+      await progress(context, step, steps);
+      await sleep(20);
+    }
+    return [text(`Counted to ${steps}`)];
+  }],
+  slow: [object({ tag: string }), async ({ tag }, context) => {
+    const report = event => appendFileSync(eventsFile, `${event} ${tag}\n`);
+    report('start');
+    await progress(context, 1, 2);
+    try {
+      await sleep(SLOW_MS, undefined, { signal: context.mcpReq.signal });
+    } catch (error) {
+      report('cancelled');
+      throw error;
+    }
+    report('finished');
+    return [text('nobody cancelled')];
+  }],
+});
+
+const contentTools = {
+  test_simple_text: [NO_ARGUMENTS, () => [text('This is a simple text response for testing.')]],
+  test_image_content: [NO_ARGUMENTS, () => [{ type: 'image', data: IMAGE_PNG, mimeType: 'image/png' }]],
+  test_audio_content: [NO_ARGUMENTS, () => [{ type: 'audio', data: AUDIO_WAV, mimeType: 'audio/wav' }]],
+  test_embedded_resource: [NO_ARGUMENTS, () => [embedded('test://embedded-resource', 'text/plain', 'An embedded resource.')]],
+  test_multiple_content_types: [NO_ARGUMENTS, () => [
+    text('Several kinds of content:'),
+    { type: 'image', data: IMAGE_PNG, mimeType: 'image/png' },
+    embedded('test://mixed-content-resource', 'application/json', '{"test":"data","value":123}'),
+  ]],
+  test_error_handling: [NO_ARGUMENTS, () => { throw new Error('This tool intentionally returns an error for testing'); }],
+  test_streaming_elicitation: [NO_ARGUMENTS, () => [text('nothing to ask')]],
+  test_x_mcp_header: [
+    object({ region: { type: 'string', 'x-mcp-header': 'Region' }, level: { type: 'integer' } }, []),
+    ({ region }) => [text(`region=${region ?? 'none'}`)],
+  ],
+};
+
+function embedded(uri, mimeType, body) {
+  return { type: 'resource', resource: { uri, mimeType, text: body } };
+}
+
+const notifyingTools = ({ sessions, notifyChange }) => ({
+  test_tool_with_logging: [NO_ARGUMENTS, async (_args, context) => {
+    for (const data of ['Tool execution started', 'Tool processing data', 'Tool execution completed']) {
+      await context.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data } });
+      await sleep(50);
+    }
+    return [text('logged three times')];
+  }],
+  test_logging_tool: [NO_ARGUMENTS, async (_args, context) => {
+    await context.mcpReq.log('info', 'sent only if the request asked for logs');
+    return [text('logged')];
+  }],
+  test_tool_with_progress: [NO_ARGUMENTS, async (_args, context) => {
+    for (const done of [0, 50, 100]) {
+      await progress(context, done, 100);
+      await sleep(50);
+    }
+    return [text(String(context.mcpReq._meta?.progressToken ?? 'no token'))];
+  }],
+  test_reconnection: [NO_ARGUMENTS, async (_args, context) => {
+    sessions.get(context.sessionId)?.closeSSEStream(context.mcpReq.id);
+    await sleep(100);
+    return [text('sent after the stream was closed')];
+  }],
+  test_trigger_tool_change: [NO_ARGUMENTS, () => { notifyChange().toolsChanged(); return [text('published')]; }],
+  test_trigger_prompt_change: [NO_ARGUMENTS, () => { notifyChange().promptsChanged(); return [text('published')]; }],
+});
+
+/** Legacy tools that send a request of their own to the client while they run. */
+const askingTools = {
+  test_sampling: [object({ prompt: string }), async ({ prompt }, context) => {
+    const messages = [{ role: 'user', content: text(prompt) }];
+    const answer = await context.mcpReq.send({ method: 'sampling/createMessage', params: { messages, maxTokens: 100 } });
+    return [text(`LLM response: ${answer.content?.text}`)];
+  }],
+  test_elicitation: [object({ message: string }), ({ message }, context) =>
+    elicit(context, message, { response: string }, ['response'])],
+  test_elicitation_sep1034_defaults: [NO_ARGUMENTS, (_args, context) => elicit(context, 'Check the defaults', {
+    name: { type: 'string', default: 'John Doe' },
+    age: { type: 'integer', default: 30 },
+    score: { type: 'number', default: 95.5 },
+    status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+    verified: { type: 'boolean', default: true },
+  })],
+  test_elicitation_sep1330_enums: [NO_ARGUMENTS, (_args, context) => elicit(context, 'Choose', {
+    untitledSingle: { type: 'string', enum: plain('option') },
+    titledSingle: { type: 'string', oneOf: titled('value') },
+    legacyEnum: { type: 'string', enum: plain('opt'), enumNames: ['One', 'Two', 'Three'] },
+    untitledMulti: { type: 'array', minItems: 1, maxItems: 3, items: { type: 'string', enum: plain('option') } },
+    titledMulti: { type: 'array', minItems: 1, maxItems: 3, items: { anyOf: titled('value') } },
+  })],
+};
+
+const plain = stem => [1, 2, 3].map(n => `${stem}${n}`);
+const titled = stem => [1, 2, 3].map(n => ({ const: `${stem}${n}`, title: `Choice ${n}` }));
+
+async function elicit(context, message, properties, required = []) {
+  const requestedSchema = { type: 'object', properties, required };
+  const answer = await context.mcpReq.send({ method: 'elicitation/create', params: { message, requestedSchema } });
+  return [text(`User response: action=${answer.action}, content=${JSON.stringify(answer.content ?? {})}`)];
+}
+
+const schemaTool = {
+  json_schema_2020_12_tool: [{
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    type: 'object',
+    $defs: { address: { $anchor: 'addressDef', type: 'object', properties: { street: string, city: string } } },
+    properties: {
+      name: string,
+      address: { $ref: '#/$defs/address' },
+      contactMethod: { type: 'string', enum: ['phone', 'email'] },
+      phone: string,
+      email: string,
+    },
+    allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+    if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+    then: { required: ['phone'] },
+    else: { required: ['email'] },
+    additionalProperties: false,
+  }, args => [text(JSON.stringify(args))]],
+};
+
+export function registerTools(server, options) {
+  registerAll(server, {
+    ...matrixTools(options.eventsFile), ...contentTools, ...notifyingTools(options), ...askingTools, ...schemaTool,
+  });
+}

@@ -1,0 +1,90 @@
+"""SIGKILL in the middle of load: what was answered before it, less the fsync window, is in the journal.
+
+Each caller numbers its requests, so an answered call is found in the journal by its request id. The same journal then
+serves a second gateway process, and its hash chain must hold over the break.
+"""
+import dataclasses
+import json
+import threading
+import time
+
+from calls import modern_call
+from gateway import Gateway
+from harness import check
+
+CALLERS = 8
+LOAD_SECONDS = 2.5
+FSYNC_SECONDS = 1
+MAX_CALLS = 20_000
+
+
+@dataclasses.dataclass
+class Load:
+    """Callers in threads against `url` until `stop()`; `answered` holds (request id, moment of the answer)."""
+    url: str
+    answered: list = dataclasses.field(default_factory=list)
+    refused: list = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        self._end = threading.Event()
+        self._threads = [threading.Thread(target=self._calls, args=(number,)) for number in range(CALLERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _calls(self, caller):
+        for number in range(MAX_CALLS // CALLERS):
+            if self._end.is_set():
+                return
+            request_id = f"{caller}-{number}"
+            try:
+                status, _, text = modern_call(self.url, request_id, {"message": request_id})
+            except OSError:
+                return  # the gateway is gone
+            if status == 200 and f"Echo: {request_id}" in text:
+                self.answered.append((request_id, time.monotonic()))
+            else:
+                self.refused.append((request_id, status, text[:200]))
+
+    def stop(self):
+        self._end.set()
+        for thread in self._threads:
+            thread.join(15)
+
+
+def load_itself(bench):
+    """The load works against the server alone."""
+    load = Load(bench.server("typescript").url)
+    time.sleep(1)
+    load.stop()
+    check(len(load.answered) > CALLERS and not load.refused, f"{len(load.answered)} answered, refused: {load.refused[:3]}")
+
+
+def nothing_answered_is_lost(bench):
+    server = bench.server("typescript")
+    journal = f'{{ path = "audit.jsonl", fsync = "{FSYNC_SECONDS}s" }}'
+    gateway = Gateway(bench, "sigkill", server.url, journal=journal)
+    load = Load(gateway.url)
+    time.sleep(LOAD_SECONDS)
+    killed = time.monotonic()
+    gateway.process.kill()
+    load.stop()
+    check(not load.refused, lambda: f"calls failed before the kill: {load.refused[:3]}")
+    due = {request_id for request_id, moment in load.answered if moment < killed - FSYNC_SECONDS}
+    check(len(due) > 100, f"only {len(due)} calls were answered before the window; too few to tell")
+
+    gateway.start()
+    status, _, answer = modern_call(gateway.url, "after", {"message": "after"})
+    check(status == 200, f"after the restart: {status} {answer}")
+    gateway.stop()
+    recorded = [json.loads(record["request_id"]) for record in gateway.records() if record["method"] == "tools/call"]
+    lost = due - set(recorded)
+    check(not lost, lambda: f"{len(lost)} of {len(due)} answered calls are not in the journal, such as {sorted(lost)[:3]}")
+    check(len(recorded) == len(set(recorded)), "a call is in the journal twice")
+    check("after" in recorded, "the call after the restart is not in the journal")
+    gateway.verify_journal()
+
+
+def tests(bench):
+    yield "sigkill/load-itself", lambda: load_itself(bench)
+    if bench.binary is not None:
+        yield "sigkill/nothing-answered-is-lost", lambda: nothing_answered_is_lost(bench)
