@@ -12,4 +12,6 @@ pub mod glob;
 pub mod mcp;
 pub mod metrics;
 pub mod policy;
+pub mod server;
+pub mod signal;
 pub mod upstream;

@@ -1,9 +1,12 @@
 //! Everything that can answer an MCP call. Owns the one trait; each kind of upstream is a module.
 
+pub mod http;
+mod tls;
+
 use std::{error::Error, future::Future, pin::Pin};
 
+use ::http::{Request, Response, uri::PathAndQuery};
 use bytes::Bytes;
-use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 
 /// A boxed, sendable future.
@@ -25,7 +28,7 @@ pub trait Upstream: Send + Sync {
 /// Request extension: forward to this path and query on the upstream's own authority instead of its
 /// configured URL. Used for the well-known OAuth paths in pass-through mode.
 #[derive(Debug, Clone)]
-pub struct ForwardPath(pub http::uri::PathAndQuery);
+pub struct ForwardPath(pub PathAndQuery);
 
 /// Why an upstream gave no usable answer.
 #[derive(Debug)]
@@ -34,6 +37,9 @@ pub enum UpstreamError {
     Connect(BodyError),
     /// The connection broke after bytes may have been sent, or the answer is not HTTP.
     Protocol(BodyError),
+    /// It answered with a redirect that may not be followed. The text names the status and, if it led
+    /// away, the other authority.
+    Redirect(String),
 }
 
 impl std::fmt::Display for UpstreamError {
@@ -41,6 +47,7 @@ impl std::fmt::Display for UpstreamError {
         let (what, cause) = match self {
             Self::Connect(e) => ("cannot connect", e),
             Self::Protocol(e) => ("the connection broke off", e),
+            Self::Redirect(why) => return write!(f, "redirect not followed: {why}"),
         };
         write!(f, "{what}: {cause}")?;
         let mut source = cause.source();

@@ -1,0 +1,115 @@
+//! The admin listener: health, readiness and metrics. Owns paths and content types; what is ready and
+//! what is measured comes through [`AdminState`].
+//!
+//! Invariant: nothing here waits for anything, so a probe is answered while all else is stuck.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use serde::Serialize;
+use tokio::net::TcpListener;
+
+use super::{Drain, Handler, Options, Peer, serve};
+use crate::upstream::ResponseBody;
+
+/// Time for the head of a request from a probe or scraper, and to keep its connection idle.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
+/// Content type of the text exposition format that `metrics` returns.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the admin listener shows.
+pub trait AdminState: Send + Sync + 'static {
+    /// The state of every part that calls depend on.
+    fn readiness(&self) -> Readiness;
+    /// All metrics, in the OpenMetrics text format.
+    fn metrics(&self) -> String;
+}
+
+/// Whether calls can be served, and what each part says about it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Readiness {
+    /// Decides between 200 and 503.
+    pub ready: bool,
+    /// Of the process: `starting`, `serving` or `draining`.
+    pub state: &'static str,
+    /// Of each upstream, by name.
+    pub upstreams: BTreeMap<String, Part>,
+    /// Of the configuration: a broken file is shown here while the old one serves.
+    pub configuration: Part,
+    /// Of the journal.
+    pub journal: Part,
+    /// Of the span exporter.
+    pub exporter: Part,
+}
+
+/// One part of [`Readiness`].
+#[derive(Debug, Clone, Serialize)]
+pub struct Part {
+    /// One word.
+    pub state: &'static str,
+    /// Why, for people; never a secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Part {
+    /// A part in good order.
+    #[must_use]
+    pub fn ok() -> Self {
+        Self { state: "ok", detail: None }
+    }
+}
+
+/// Serves the admin pages until `drain` is done.
+pub async fn serve_admin<S: AdminState>(listener: TcpListener, state: S, drain: Drain) {
+    let options = Options { header_timeout: HEADER_TIMEOUT, tls: None, on_refused: Arc::new(|_| {}) };
+    serve(listener, options, Arc::new(Pages(state)), drain).await;
+}
+
+struct Pages<S>(S);
+
+impl<S: AdminState> Handler for Pages<S> {
+    async fn handle(&self, req: Request<Incoming>, _peer: Peer) -> Response<ResponseBody> {
+        page(&self.0, req.method(), req.uri().path())
+    }
+}
+
+fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<ResponseBody> {
+    let answer = match path {
+        "/healthz" | "/readyz" | "/metrics" if method != Method::GET && method != Method::HEAD => {
+            let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            answer
+        }
+        "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok".into()),
+        "/readyz" => ready(&state.readiness()),
+        "/metrics" => text(StatusCode::OK, METRICS_TYPE, state.metrics().into()),
+        _ => error(StatusCode::NOT_FOUND, "no_route"),
+    };
+    // hyper leaves the body of an answer to HEAD out and its length in.
+    answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+}
+
+fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    match serde_json::to_vec(readiness) {
+        Ok(json) => text(status, "application/json", json.into()),
+        Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    }
+}
+
+fn error(status: StatusCode, reason: &'static str) -> Response<Full<Bytes>> {
+    text(status, "application/json", format!(r#"{{"error":"{reason}"}}"#).into())
+}
+
+fn text(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
