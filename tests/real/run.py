@@ -18,13 +18,14 @@ import traceback
 
 import collector
 import conformance
+import conformance_client
 import matrix
 import readme_demo
 import sigkill
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, conformance, collector, sigkill, readme_demo)
+MODULES = (matrix, conformance, conformance_client, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 

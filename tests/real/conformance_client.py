@@ -1,0 +1,67 @@
+"""The conformance suite's other half: it plays the server and judges a real client, here with the gateway between them.
+
+The suite starts its server and then the client's command. For the runs through the gateway that command is this file,
+which puts a gateway in front of the suite's server for as long as the client runs. Both runs must give the same counts.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+import types
+
+from harness import HERE, NODE, Stack, check, run
+
+SUITE = HERE / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+CLIENT = [NODE, HERE / "clients/conformance_client.mjs"]
+COUNTS = re.compile(r"Passed: (\d+)/(\d+), (\d+) failed, (\d+) warnings")
+SCENARIOS = [
+    ("initialize", "2025-11-25"), ("tools_call", "2025-11-25"), ("tools_call", "2026-07-28"),
+    ("elicitation-sep1034-client-defaults", "2025-11-25"), ("sse-retry", "2025-11-25"),
+    ("json-schema-2020-12-preservation", "2025-11-25"), ("json-schema-2020-12-preservation", "2026-07-28"),
+    ("request-metadata", "2026-07-28"),
+]
+
+
+def judged(command, scenario, revision):
+    words = " ".join(map(str, command))
+    _status, out, err = run(
+        [NODE, SUITE, "client", "--command", words, "--scenario", scenario, "--spec-version", revision], seconds=90)
+    found = COUNTS.search(out + err)
+    check(found, lambda: f"the suite gave no result: {(out + err)[-2000:]}")
+    return tuple(map(int, found.groups())), out + err
+
+
+def scenario_test(bench, scenario, revision):
+    def test():
+        direct, out = judged(CLIENT, scenario, revision)
+        check(direct[0] == direct[1] and direct[2] == 0, f"fails without the gateway: {out[-2000:]}")
+        if bench.binary is None:
+            return
+        through, out = judged([sys.executable, HERE / "conformance_client.py", bench.binary], scenario, revision)
+        check(through == direct, f"through the gateway {through}, directly {direct} (passed, all, failed, warnings):\n{out[-3000:]}")
+
+    return test
+
+
+def tests(bench):
+    for scenario, revision in SCENARIOS:
+        yield f"conformance-client/{scenario}/{revision}", scenario_test(bench, scenario, revision)
+
+
+def between(binary, url):
+    """Runs the client against a gateway in front of `url`; returns the client's exit status."""
+    from gateway import Gateway
+    with tempfile.TemporaryDirectory(prefix="smartgate-conformance-") as work:
+        stack = Stack(work)
+        try:
+            bench = types.SimpleNamespace(binary=pathlib.Path(binary), stack=stack)
+            status, out, err = run([*CLIENT, Gateway(bench, "client", url).url], seconds=60)
+            sys.stdout.write(out)
+            sys.stderr.write(err)
+            return status
+        finally:
+            stack.close()
+
+
+if __name__ == "__main__":
+    sys.exit(between(sys.argv[1], sys.argv[2]))
