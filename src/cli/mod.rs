@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 pub mod check;
 pub mod connect;
 pub mod key;
+pub mod normalize;
 pub mod schema;
 pub mod serve;
 
@@ -44,6 +45,8 @@ enum Command {
     Key(key::Args),
     /// Show what to paste into a host: cursor, claude-desktop, claude-code, windsurf, vscode, openclaw, generic
     Connect(connect::Args),
+    /// Show what would be forwarded for the JSON-RPC body on stdin
+    Normalize(normalize::Args),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::Args),
     /// What clap does not know: a later command or a typing error
@@ -64,6 +67,7 @@ fn run(command: Command) -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),
+        Command::Normalize(args) => normalize::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Unknown(words) => unknown(&words),
     }

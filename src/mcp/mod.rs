@@ -7,6 +7,7 @@ pub mod list_filter;
 pub mod message;
 pub mod normalize;
 pub mod response;
+pub mod schema;
 pub mod sse;
 pub mod tools;
 pub mod version;

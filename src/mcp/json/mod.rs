@@ -9,7 +9,7 @@ pub mod hash;
 pub mod keys;
 pub mod number;
 pub mod scan;
-mod skip;
+pub(super) mod skip;
 pub mod text;
 
 use std::{borrow::Cow, ops::Range};

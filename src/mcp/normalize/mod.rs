@@ -1,10 +1,26 @@
 //! Repairs of what hosts send, as splices into the received bytes. Owns the rules and their order; decides
 //! nothing about access. Invariants: bytes that need no repair are not copied; normalising twice equals once.
+//!
+//! Rules 1 to 3 concern the envelope and are here and in [`direct`]; rules 4 to 9 concern `params` and are in
+//! [`params`], with the coercion of values in [`coerce`].
 
-pub mod schema;
+mod coerce;
+mod direct;
+mod lift;
+mod params;
+mod reading;
+#[cfg(test)]
+mod tests;
 
+use super::json::edit::{self, Splice};
 use super::message::{Body, Message, parse};
 use super::tools::ToolSet;
+
+/// Audit name of rule 9.
+const RULE_COERCION: &str = "schema_coercion";
+
+/// Bytes of a UTF-8 byte-order mark.
+const BOM_LEN: usize = 3;
 
 /// How far arguments are bent to the tool's input schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +66,7 @@ impl Default for Rules {
 pub struct Edit {
     /// Name of the rule, for example `schema_coercion`.
     pub rule: &'static str,
-    /// JSON Pointer (RFC 6901) below `arguments`.
+    /// JSON Pointer (RFC 6901) below `arguments`. `1/name` (a relative pointer) is the tool's name itself.
     pub path: String,
     /// JSON type before; `"absent"` where a member was added.
     pub from: &'static str,
@@ -83,8 +99,82 @@ pub fn normalize(body: &[u8], rules: &Rules, tools: &ToolSet) -> Normalized {
 /// Normalises a body that was parsed into `message`.
 #[must_use]
 pub fn normalize_message(body: &[u8], message: &Message<'_>, rules: &Rules, tools: &ToolSet) -> Normalized {
-    let _ = (body, message, rules, tools);
-    Normalized::default()
+    if message.duplicate.is_some() || message.is_wrong_jsonrpc() {
+        return Normalized::default();
+    }
+    let text = &body[if message.bom { BOM_LEN } else { 0 }..];
+    let mut plan = Plan::default();
+    if message.bom {
+        plan.rules.push("bom");
+    }
+    plan.jsonrpc(message);
+    let done = if rules.direct_tool_method && is_direct_tool(message, tools) {
+        direct::rewrite(message, tools, &mut plan);
+        plan.twice(text, rules, tools)
+    } else {
+        let moved = params::repair(message, rules, tools, &mut plan);
+        if moved { plan.checked(text) } else { Some(plan.apply(text)) }
+    };
+    done.unwrap_or_default()
+}
+
+/// What is going to be done to one text.
+#[derive(Debug, Default)]
+struct Plan {
+    splices: Vec<Splice>,
+    rules: Vec<&'static str>,
+    lossy: bool,
+    edits: Vec<Edit>,
+}
+
+impl Plan {
+    /// Notes that a rule fired.
+    fn rule(&mut self, name: &'static str) {
+        if !self.rules.contains(&name) {
+            self.rules.push(name);
+        }
+    }
+
+    /// Rule 2.
+    fn jsonrpc(&mut self, message: &Message<'_>) {
+        if message.method.is_none() || message.is_jsonrpc_2() {
+            return;
+        }
+        self.rule("jsonrpc_missing");
+        match message.jsonrpc {
+            Some(raw) => self.splices.push(Splice::replace(raw.range(), &b"\"2.0\""[..])),
+            None => self.append(message, &b"\"jsonrpc\":\"2.0\""[..]),
+        }
+    }
+
+    /// Adds a member at the end of the envelope, which is not empty: it has a `method`.
+    fn append(&mut self, message: &Message<'_>, member: &[u8]) {
+        if let Some(end) = message.last_end {
+            self.splices.push(Splice::insert(end, [b",", member].concat()));
+        }
+    }
+
+    /// The result on `text`, if anything fired.
+    fn apply(self, text: &[u8]) -> Normalized {
+        let body = (!self.rules.is_empty()).then(|| edit::apply(text, self.splices));
+        Normalized { body, rules: self.rules, lossy: self.lossy, edits: self.edits }
+    }
+
+    /// As [`Plan::apply`], for rules that move values deeper: nothing is done if the result could not be read.
+    fn checked(self, text: &[u8]) -> Option<Normalized> {
+        let done = self.apply(text);
+        matches!(parse(done.body.as_deref()?), Ok(Body::Object(_))).then_some(done)
+    }
+
+    /// Applies the plan and then the rules for `params` to its outcome.
+    fn twice(self, text: &[u8], rules: &Rules, tools: &ToolSet) -> Option<Normalized> {
+        let first = self.apply(text);
+        let body = first.body?;
+        let Ok(Body::Object(message)) = parse(&body) else { return None };
+        let mut plan = Plan { rules: first.rules, lossy: first.lossy, edits: first.edits, ..Self::default() };
+        params::repair(&message, rules, tools, &mut plan);
+        Some(plan.apply(&body))
+    }
 }
 
 /// Whether the message's method is the name of a known tool and no method of MCP.
@@ -96,7 +186,7 @@ pub fn is_direct_tool(message: &Message<'_>, tools: &ToolSet) -> bool {
 /// Whether `method` belongs to MCP, in any revision.
 #[must_use]
 pub fn is_mcp_method(method: &str) -> bool {
-    const METHODS: [&str; 25] = [
+    const METHODS: [&str; 23] = [
         "completion/complete",
         "elicitation/create",
         "initialize",
@@ -114,14 +204,12 @@ pub fn is_mcp_method(method: &str) -> bool {
         "server/discover",
         "subscriptions/listen",
         "tasks/cancel",
-        "tasks/create",
         "tasks/get",
         "tasks/list",
         "tasks/result",
         "tasks/update",
         "tools/call",
         "tools/list",
-        "tools/search",
     ];
     METHODS.binary_search(&method).is_ok() || method.starts_with("notifications/")
 }

@@ -3,10 +3,10 @@
 //! Invariant: bounded; a tool whose definition cannot be used is still known by name.
 
 use super::json::{self, Raw};
-use super::normalize::schema::Schema;
+use super::schema::{Schema, header_params};
 
 mod set;
-pub use set::{MAX_DEFINITION, MAX_TOOLS, ToolSet};
+pub use set::{MAX_DEFINITION, MAX_TOOLS, MAX_TOTAL, ToolSet};
 
 /// The JSON types that a mirrored argument may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    pub(super) fn named(name: &str) -> Self {
+    fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             schema: None,
@@ -60,14 +60,30 @@ impl Tool {
     }
 
     /// Reads one definition of a `tools/list` result; `None` without a usable name.
-    pub(super) fn read(definition: Raw<'_>) -> Option<Self> {
+    /// `full`: with its schema and annotations.
+    fn read(definition: Raw<'_>, full: bool) -> Option<Self> {
         let name = definition.get("name")?.as_exact_str()?;
         let mut tool = Self::named(&name);
+        if !full {
+            return Some(tool);
+        }
         let hints = definition.get("annotations");
         let hint = |key| hints.and_then(|h: Raw<'_>| h.get(key)).is_some_and(|v| v.text() == "true");
         tool.read_only = hint("readOnlyHint");
         tool.idempotent = hint("idempotentHint");
+        if let Some(schema) = definition.get("inputSchema") {
+            tool.learn(schema);
+        }
         Some(tool)
+    }
+
+    /// Takes what the input schema tells. One that cannot be read leaves the tool without a schema.
+    fn learn(&mut self, schema: Raw<'_>) {
+        let Ok(value) = serde_json::from_str(schema.text()) else { return };
+        self.schema = Schema::compile(&value);
+        let params = header_params(&value);
+        self.valid = params.is_some();
+        self.header_params = params.unwrap_or_default();
     }
 }
 

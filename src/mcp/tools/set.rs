@@ -11,10 +11,20 @@ pub const MAX_TOOLS: usize = 10_000;
 /// Bytes that one definition may have; a larger one is known by name only.
 pub const MAX_DEFINITION: usize = 1 << 20;
 
+/// Bytes that all definitions together may have; later ones are known by name only.
+pub const MAX_TOTAL: usize = 32 << 20;
+
+/// Longer names are not guessed at: no host writes them, and guessing is not linear in the name.
+const MAX_GUESSED: usize = 256;
+
 /// What is known of an upstream's tools.
 #[derive(Debug, Clone, Default)]
 pub struct ToolSet {
     tools: HashMap<Arc<str>, Arc<Tool>, FoldState>,
+    /// Names with their separators made equal. `None` where two tools would be the same.
+    alike: HashMap<String, Option<Arc<str>>, FoldState>,
+    /// Bytes of the definitions read so far.
+    read: usize,
 }
 
 impl ToolSet {
@@ -46,15 +56,50 @@ impl ToolSet {
         let root = json::parse(json).map_err(ListError::NotJson)?;
         let result = root.get("result").filter(Raw::is_object).unwrap_or(root);
         let list = result.get("tools").filter(|t| t.kind() == json::Type::Array).ok_or(ListError::NoTools)?;
-        for tool in list.elements().filter_map(Tool::read) {
-            self.insert(tool);
+        for definition in list.elements() {
+            self.read = self.read.saturating_add(definition.text().len());
+            let full = definition.text().len() <= MAX_DEFINITION && self.read <= MAX_TOTAL;
+            if let Some(tool) = Tool::read(definition, full) {
+                self.insert(tool);
+            }
         }
         Ok(result.get("nextCursor").and_then(|c| c.as_exact_str()).map(|c| c.into_owned()))
     }
 
     fn insert(&mut self, tool: Tool) {
-        if self.tools.len() < MAX_TOOLS {
-            self.tools.insert(Arc::from(tool.name.as_str()), Arc::new(tool));
+        if self.tools.len() >= MAX_TOOLS {
+            return;
+        }
+        let name: Arc<str> = Arc::from(tool.name.as_str());
+        if self.tools.insert(name.clone(), Arc::new(tool)).is_none() {
+            self.alike.entry(alike(&name)).and_modify(|one| *one = None).or_insert(Some(name));
+        }
+    }
+
+    /// The one tool that an unknown `name` can mean: with a host's prefix before it, or spelt with another
+    /// separator. `None` if the name is known, or if no tool or more than one fits.
+    #[must_use]
+    pub fn meant_by(&self, name: &str) -> Option<&Arc<Tool>> {
+        if name.len() > MAX_GUESSED || self.contains(name) {
+            return None;
+        }
+        let mut found: Option<&Arc<Tool>> = None;
+        for tail in tails(name) {
+            if let Some(tool) = self.get(tail) {
+                if found.is_some() {
+                    return None;
+                }
+                found = Some(tool);
+            }
+        }
+        let spelt = match self.alike.get(&alike(name)) {
+            Some(None) => return None,
+            Some(Some(other)) => self.get(other),
+            None => None,
+        };
+        match (found, spelt) {
+            (Some(a), Some(b)) if a.name != b.name => None,
+            (a, b) => a.or(b),
         }
     }
 
@@ -86,4 +131,17 @@ impl ToolSet {
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
+}
+
+/// What follows each thing that a host puts between its prefix and a tool's name.
+fn tails(name: &str) -> impl Iterator<Item = &str> {
+    let ends = |i: usize| {
+        name.as_bytes()[..i].ends_with(b"__") || matches!(name.as_bytes()[i - 1], b'.' | b':' | b'/' | b'-')
+    };
+    (1..name.len()).filter(move |i| ends(*i)).map(|i| &name[i..])
+}
+
+/// `name` with every separator, doubled or not, written as `_`.
+fn alike(name: &str) -> String {
+    name.replace("__", "_").replace(['.', ':', '/', '-'], "_")
 }
