@@ -1,7 +1,8 @@
 //! Everything that can answer an MCP call. Owns the one trait; each kind of upstream is a module.
 
-pub mod http;
 mod tls;
+pub mod catalog;
+pub mod http;
 
 use std::{error::Error, future::Future, pin::Pin};
 

@@ -1,0 +1,131 @@
+//! Finds out which era and revision an upstream speaks (2026-07-28, versioning, "Dual-era client"): a modern
+//! `server/discover` first, then a legacy `initialize`. Owns the reading of both answers; keeps nothing.
+
+use http::HeaderValue;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::link::{Failure, Link, Peer, Reply, client_info};
+use crate::mcp::{
+    era::MODERN,
+    version::{LATEST_LEGACY, is_modern},
+};
+
+const HEADER_MISMATCH: i64 = -32020;
+const MISSING_CAPABILITY: i64 = -32021;
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// What `server/discover` told.
+enum Discovered {
+    Modern(Peer),
+    /// Not modern; the revision to initialise with.
+    Legacy(String),
+    /// Modern, but in this other revision.
+    Elsewhere(String),
+}
+
+/// Finds the peer. `fixed` is the revision written in the configuration: its era is not in question then.
+pub(super) async fn probe(link: &Link, fixed: Option<&str>) -> Result<Peer, Failure> {
+    match fixed {
+        Some(version) if is_modern(version) => match discover(link, version).await? {
+            Discovered::Modern(peer) => Ok(peer),
+            Discovered::Legacy(_) | Discovered::Elsewhere(_) => Ok(Peer::modern(version)),
+        },
+        Some(version) => initialize(link, version).await,
+        None => match discover(link, MODERN).await? {
+            Discovered::Modern(peer) => Ok(peer),
+            Discovered::Legacy(version) => initialize(link, &version).await,
+            Discovered::Elsewhere(version) => match discover(link, &version).await? {
+                Discovered::Modern(peer) => Ok(peer),
+                _ => Err(Failure::odd("server/discover: refuses the revision that it offers")),
+            },
+        },
+    }
+}
+
+async fn discover(link: &Link, version: &str) -> Result<Discovered, Failure> {
+    let legacy = || Ok(Discovered::Legacy(LATEST_LEGACY.to_owned()));
+    match link.request(&Peer::modern(version), "server/discover", json!({})).await {
+        Ok(Reply { outcome: Ok(result), .. }) => match serde_json::from_str::<DiscoverResult>(result.get()) {
+            Ok(found) => Ok(choose(version, &found.supported_versions, found.capabilities.announces())),
+            Err(_) => legacy(),
+        },
+        Ok(Reply { outcome: Err(error), .. }) => match error.code {
+            UNSUPPORTED_VERSION => Ok(choose(version, &error.supported, false)),
+            HEADER_MISMATCH | MISSING_CAPABILITY => Ok(Discovered::Modern(Peer::modern(version))),
+            _ => legacy(),
+        },
+        Err(Failure::Odd(_)) => legacy(),
+        Err(other) => Err(other),
+    }
+}
+
+/// Picks from the versions that a server supports: the one asked for, else the modern one nearest to it, else
+/// the latest legacy one.
+fn choose(asked: &str, supported: &[String], announces: bool) -> Discovered {
+    if supported.iter().any(|v| v == asked) {
+        return Discovered::Modern(Peer { announces, ..Peer::modern(asked) });
+    }
+    if let Some(modern) = supported.iter().filter(|v| is_modern(v) && is_token(v)).min() {
+        return Discovered::Elsewhere(modern.clone());
+    }
+    let legacy = supported.iter().filter(|v| is_token(v)).max();
+    Discovered::Legacy(legacy.map_or_else(|| LATEST_LEGACY.to_owned(), Clone::clone))
+}
+
+async fn initialize(link: &Link, version: &str) -> Result<Peer, Failure> {
+    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client_info()});
+    let reply = link.request(&Peer::unknown_legacy(), "initialize", params).await?;
+    let status = reply.status.as_u16();
+    let result =
+        reply.outcome.map_err(|e| Failure::odd(format!("initialize: HTTP {status}, error {}", e.code)))?;
+    let found: InitializeResult = serde_json::from_str(result.get())
+        .map_err(|_| Failure::odd("initialize: the result names no protocolVersion"))?;
+    if !is_token(&found.protocol_version) {
+        return Err(Failure::odd("initialize: the result's protocolVersion is malformed"));
+    }
+    let peer = Peer {
+        version: Some(found.protocol_version.into()),
+        session: reply.session.filter(is_session_id),
+        announces: found.capabilities.announces(),
+        ..Peer::unknown_legacy()
+    };
+    link.notify(&peer, "notifications/initialized").await?;
+    Ok(peer)
+}
+
+/// A version is sent as a header value, so it must be a short token.
+fn is_token(version: &str) -> bool {
+    (1..=32).contains(&version.len())
+        && version.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+}
+
+/// Visible ASCII (2025-03-26, session management).
+fn is_session_id(value: &HeaderValue) -> bool {
+    !value.is_empty() && value.as_bytes().iter().all(|b| (0x21..=0x7E).contains(b))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoverResult {
+    supported_versions: Vec<String>,
+    #[serde(default)]
+    capabilities: Capabilities,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeResult {
+    protocol_version: String,
+    #[serde(default)]
+    capabilities: Capabilities,
+}
+
+#[derive(Deserialize, Default)]
+struct Capabilities(serde_json::Value);
+
+impl Capabilities {
+    fn announces(&self) -> bool {
+        self.0.pointer("/tools/listChanged").and_then(serde_json::Value::as_bool).unwrap_or(false)
+    }
+}

@@ -1,0 +1,131 @@
+//! The background task of a catalog: connect, list, wait for a reason to list again; on failure, back off.
+//! Invariant: after a look that went well the next one begins at least [`MIN_GAP`] later, whatever nudges.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Catalog,
+    backoff::Backoff,
+    link::{Failure, Link, Peer},
+    list::{Listed, list},
+    probe::probe,
+    watch::watch,
+};
+use crate::{mcp::era::Era, upstream::Upstream};
+
+/// Shortest time between two looks at the upstream.
+const MIN_GAP: Duration = Duration::from_secs(1);
+/// Longest pause between tries while the upstream is away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Pause while the upstream refuses the gateway itself: only its operator can change that.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+/// How often the list is read again where changes are announced, or the upstream says that there are none.
+const SLOW_POLL: Duration = Duration::from_secs(300);
+/// How often it is read again where changes may happen and nothing tells of them.
+const UNWATCHED_POLL: Duration = Duration::from_secs(30);
+/// Longest that a `ttlMs` is trusted.
+const LONGEST_TTL: Duration = Duration::from_secs(3_600);
+/// How long the end of the own session may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+impl Catalog {
+    /// Learns and keeps learning until `stop`; then ends the gateway's own session at the upstream, within 1 s.
+    /// One task runs this for each catalog. It never fails: an upstream that is away is tried again.
+    pub async fn run(self: Arc<Self>, upstream: Arc<dyn Upstream>, stop: CancellationToken) {
+        let link = Link::new(upstream, self.timeout);
+        let mut peer = None;
+        tokio::select! {
+            () = stop.cancelled() => {}
+            never = self.learn_forever(&link, &mut peer) => match never {},
+        }
+        if let Some(peer) = peer {
+            drop(timeout(GOODBYE, link.delete_session(&peer)).await);
+        }
+    }
+
+    async fn learn_forever(&self, link: &Link, peer: &mut Option<Peer>) -> Infallible {
+        let mut pause = Backoff::up_to(LONGEST_PAUSE);
+        loop {
+            let began = Instant::now();
+            let failure = self.learn(link, peer, &mut pause).await;
+            if matches!(failure, Failure::Odd(_) | Failure::Lost) {
+                *peer = None;
+            }
+            self.failed(&failure);
+            match failure {
+                Failure::Unauthorized(_) => sleep(REFUSED_PAUSE).await,
+                _ => self.nudged_or(pause.next(), began).await,
+            }
+        }
+    }
+
+    /// Finds the peer if it is not known, then keeps the tools current until something fails.
+    async fn learn(&self, link: &Link, peer: &mut Option<Peer>, pause: &mut Backoff) -> Failure {
+        let peer = match peer {
+            Some(peer) => peer,
+            None => match probe(link, self.fixed.as_deref()).await {
+                Ok(found) => {
+                    self.met(&found);
+                    peer.insert(found)
+                }
+                Err(failure) => return failure,
+            },
+        };
+        let watched = AtomicBool::new(false);
+        tokio::select! {
+            failure = self.keep_current(link, peer, &watched, pause) => failure,
+            never = watch(link, peer, &self.wake, &watched) => match never {},
+        }
+    }
+
+    async fn keep_current(
+        &self,
+        link: &Link,
+        peer: &Peer,
+        watched: &AtomicBool,
+        pause: &mut Backoff,
+    ) -> Failure {
+        let mut worked = false;
+        loop {
+            let began = Instant::now();
+            let listed = match list(link, peer).await {
+                Ok(listed) => listed,
+                Err(Failure::Odd(_)) if worked => return Failure::Lost,
+                Err(failure) => return failure,
+            };
+            worked = true;
+            let fresh = fresh_for(peer, &listed);
+            self.learned(peer, listed);
+            pause.reset();
+            let wait = fresh.unwrap_or(if watched.load(Relaxed) { SLOW_POLL } else { UNWATCHED_POLL });
+            self.nudged_or(wait, began).await;
+        }
+    }
+
+    /// Waits for `wait`, or for a nudge; but at least until [`MIN_GAP`] after `began` if nudged.
+    async fn nudged_or(&self, wait: Duration, began: Instant) {
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = self.wake.notified() => sleep_until(began + MIN_GAP).await,
+        }
+    }
+}
+
+/// How long the list holds by the upstream's own word; `None` if it gave none.
+fn fresh_for(peer: &Peer, listed: &Listed) -> Option<Duration> {
+    match listed.ttl {
+        Some(ttl) if !ttl.is_zero() && peer.era == Era::Modern => Some(ttl.clamp(MIN_GAP, LONGEST_TTL)),
+        None if !peer.announces => Some(SLOW_POLL),
+        _ => None,
+    }
+}

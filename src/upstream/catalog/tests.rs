@@ -1,0 +1,1 @@
+//! The catalog against real servers on loopback.

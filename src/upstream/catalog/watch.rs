@@ -1,0 +1,84 @@
+//! Keeps the stream on which an upstream tells of changed tools, and turns each change into a nudge. Owns the
+//! reopening; the list itself is learned elsewhere. Invariant: at most one open stream per upstream.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
+
+use http::StatusCode;
+use http_body_util::BodyExt;
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    answer::{Message, is_event_stream},
+    backoff::Backoff,
+    link::{Link, Peer},
+};
+use crate::{
+    mcp::{era::Era, sse::Scanner},
+    upstream::ResponseBody,
+};
+
+/// Largest event looked at; a change notification is far smaller.
+const MAX_EVENT: usize = 64 * 1024;
+/// A stream that lived this long was a good one: the next is opened soon.
+const LONG_LIVED: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Watches until dropped. `open` tells whether a stream stands; `wake` is notified for each change, and
+/// whenever a stream opens or breaks, because changes may have been missed.
+pub(super) async fn watch(link: &Link, peer: &Peer, wake: &Notify, open: &AtomicBool) -> Infallible {
+    if peer.era == Era::Modern && !peer.announces {
+        return pending().await;
+    }
+    let mut pause = Backoff::up_to(LONGEST_PAUSE);
+    loop {
+        match link.open_changes(peer).await {
+            Ok(response) if response.status().is_success() && is_event_stream(response.headers()) => {
+                open.store(true, Relaxed);
+                wake.notify_one();
+                let opened = Instant::now();
+                follow(link, peer, wake, response.into_body()).await;
+                open.store(false, Relaxed);
+                if opened.elapsed() >= LONG_LIVED {
+                    pause.reset();
+                }
+                wake.notify_one();
+            }
+            Ok(response) if may_pass(response.status()) => {}
+            Ok(_not_offered) => return pending().await,
+            Err(_unreachable) => wake.notify_one(),
+        }
+        tokio::time::sleep(pause.next()).await;
+    }
+}
+
+/// Whether a refusal is about now and not about the method.
+fn may_pass(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS
+        || status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
+}
+
+async fn follow(link: &Link, peer: &Peer, wake: &Notify, mut body: ResponseBody) {
+    let mut events = Scanner::new(MAX_EVENT);
+    let mut pings = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Some(data) = frame.data_ref() else { continue };
+        events.feed(data, |event| {
+            let Ok(message) = serde_json::from_slice::<Message>(event.data) else { return };
+            match (message.method.as_deref(), message.id) {
+                (Some("notifications/tools/list_changed"), _) => wake.notify_one(),
+                (Some("ping"), Some(id)) => pings.push(id),
+                _ => {}
+            }
+        });
+        for id in pings.drain(..) {
+            if link.pong(peer, &id).await.is_err() {
+                return;
+            }
+        }
+    }
+}
