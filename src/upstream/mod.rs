@@ -1,8 +1,9 @@
 //! Everything that can answer an MCP call. Owns the one trait; each kind of upstream is a module.
 
-mod tls;
+pub mod builtin;
 pub mod catalog;
 pub mod http;
+mod tls;
 
 use std::{error::Error, future::Future, pin::Pin};
 

@@ -1,0 +1,83 @@
+//! The tools inside this process, as an upstream that needs no network. Owns the HTTP face of them: statuses
+//! and headers. It speaks both eras and keeps no sessions.
+//!
+//! Invariant: what `tools/list` shows and what `tools/call` finds come from the same table, [`tool::TOOLS`].
+
+mod arguments;
+mod protocol;
+mod reply;
+mod smart_dedup;
+mod tool;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use tokio::sync::Semaphore;
+
+use super::{BoxFuture, ResponseBody, Upstream, UpstreamError};
+use reply::Reply;
+
+pub use usage::Usage;
+
+/// Tool calls that compute at the same time; more wait their turn.
+const WORKERS: usize = 4;
+
+/// The built-in upstream. A finished tool call's response carries its [`Usage`] as an extension.
+#[derive(Debug)]
+pub struct Builtin {
+    workers: Arc<Semaphore>,
+}
+
+impl Builtin {
+    /// Costs nothing until a tool is called: tables that tools need load on first use.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { workers: Arc::new(Semaphore::new(WORKERS)) }
+    }
+
+    async fn answer(&self, call: Request<Bytes>) -> Response<ResponseBody> {
+        if call.method() != Method::POST {
+            let mut response = with_body(StatusCode::METHOD_NOT_ALLOWED, Bytes::new());
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+            return response;
+        }
+        let version = call.headers().get("mcp-protocol-version").cloned();
+        match protocol::answer(version.as_ref(), call.body(), &self.workers).await {
+            Reply::Accepted => with_body(StatusCode::ACCEPTED, Bytes::new()),
+            Reply::Message { status, body, usage } => {
+                let mut response = with_body(status, body);
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                if let Some(usage) = usage {
+                    response.extensions_mut().insert(usage);
+                }
+                response
+            }
+        }
+    }
+}
+
+impl Default for Builtin {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Upstream for Builtin {
+    fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
+        Box::pin(async move { Ok(self.answer(call).await) })
+    }
+}
+
+fn with_body(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::new(body).map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = status;
+    response
+}
