@@ -1,0 +1,7 @@
+//! Behaviour over real sockets, one module for each behaviour. Everything listens on port 0 of loopback
+//! and waits for conditions, never for a fixed time to pass.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps what it must have says so by failing")]
+
+mod io;
+mod support;
