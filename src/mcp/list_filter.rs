@@ -1,9 +1,109 @@
-//! Rewriting a `tools/list` result so that a key sees only its tools. Invariant: what stays is byte for byte.
+//! Rewriting a `tools/list` result so that a key sees only its tools.
+//!
+//! Invariants: what stays is byte for byte; a tool whose name cannot be told for sure is not shown.
+
+use std::ops::Range;
+
+use super::json::{
+    self, Raw, Type,
+    edit::{self, Splice},
+};
 
 /// Cuts the tools that `allowed` refuses out of a `tools/list` response and, if `private`, marks the result
 /// `cacheScope: "private"`. `None` if the message is no such response.
 #[must_use]
 pub fn filter_tools(message: &[u8], allowed: impl Fn(&str) -> bool, private: bool) -> Option<Vec<u8>> {
-    let _ = (allowed, private);
-    Some(message.to_vec())
+    let root = json::parse(message).ok()?;
+    let mut splices = Vec::new();
+    let mut is_list = false;
+    // A member that comes twice is filtered twice: nobody knows which one the client reads.
+    for result in all(root, "result") {
+        for list in all(result, "tools").filter(|t| t.kind() == Type::Array) {
+            is_list = true;
+            let cuts = cuts(list, |tool| !name(tool).is_some_and(|n| allowed(&n)));
+            splices.extend(cuts.into_iter().map(|range| Splice::replace(range, &b""[..])));
+        }
+        if private && is_list {
+            mark_private(result, &mut splices);
+        }
+    }
+    is_list.then(|| edit::apply(message, splices))
+}
+
+/// The values of all members of `object` called `name`.
+fn all<'a>(object: Raw<'a>, name: &'static str) -> impl Iterator<Item = Raw<'a>> {
+    object.members().filter(move |m| m.name.is_string(name)).map(|m| m.value)
+}
+
+/// The tool's name, if it has exactly one.
+fn name(tool: Raw<'_>) -> Option<String> {
+    let mut names = all(tool, "name");
+    let only = names.next()?.as_exact_str()?.into_owned();
+    names.next().is_none().then_some(only)
+}
+
+fn mark_private(result: Raw<'_>, splices: &mut Vec<Splice>) {
+    let before = splices.len();
+    splices.extend(all(result, "cacheScope").map(|v| Splice::replace(v.range(), &b"\"private\""[..])));
+    if splices.len() == before
+        && let Some(last) = result.members().last()
+    {
+        splices.push(Splice::insert(last.value.end(), &b",\"cacheScope\":\"private\""[..]));
+    }
+}
+
+/// The ranges to cut so that an array loses the elements that `drop` picks, with one comma each.
+fn cuts<'a>(array: Raw<'a>, drop: impl Fn(Raw<'a>) -> bool) -> Vec<Range<usize>> {
+    edit::gaps(array.elements().map(|e| (e.range(), drop(e))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter_tools;
+
+    fn filtered(message: &str, allowed: &[&str], private: bool) -> Option<String> {
+        let out = filter_tools(message.as_bytes(), |n| allowed.contains(&n), private)?;
+        Some(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn only_allowed_tools_stay_and_everything_else_is_untouched() {
+        let list = r#"{"id":1.0,"result":{ "tools":[{"name":"a"} , {"x":1e2,"name":"b"},{"n\u0061me":"c"}],"ttlMs":0}}"#;
+        let with = |tools| Some(format!(r#"{{"id":1.0,"result":{{ "tools":[{tools}],"ttlMs":0}}}}"#));
+        assert_eq!(filtered(list, &["a", "b", "c"], false).as_deref(), Some(list));
+        assert_eq!(filtered(list, &["b"], false), with(r#"{"x":1e2,"name":"b"}"#));
+        assert_eq!(filtered(list, &["a", "c"], false), with(r#"{"name":"a"},{"n\u0061me":"c"}"#));
+        assert_eq!(filtered(list, &["c"], false), with(r#"{"n\u0061me":"c"}"#));
+        assert_eq!(filtered(list, &[], false), with(""));
+    }
+
+    #[test]
+    fn tools_without_one_certain_name_are_hidden() {
+        let list = r#"{"result":{"tools":[{},5,{"name":7},{"name":"a","name":"b"},{"name":"a"}]}}"#;
+        assert_eq!(filtered(list, &["a", "b"], false).unwrap(), r#"{"result":{"tools":[{"name":"a"}]}}"#);
+    }
+
+    #[test]
+    fn lists_that_come_twice_are_filtered_twice() {
+        let list =
+            r#"{"result":{"tools":[{"name":"x"}],"tools":[{"name":"x"}]},"result":{"tools":[{"name":"x"}]}}"#;
+        assert!(!filtered(list, &[], false).unwrap().contains('x'));
+    }
+
+    #[test]
+    fn the_cache_scope_becomes_private() {
+        let scope = |s| filtered(s, &[], true).unwrap();
+        assert_eq!(scope(r#"{"result":{"tools":[]}}"#), r#"{"result":{"tools":[],"cacheScope":"private"}}"#);
+        assert_eq!(
+            scope(r#"{"result":{"cacheScope":"public","tools":[]}}"#),
+            r#"{"result":{"cacheScope":"private","tools":[]}}"#
+        );
+    }
+
+    #[test]
+    fn other_messages_are_none() {
+        for other in [r#"{"error":{"code":1}}"#, r#"{"result":{"tools":{}}}"#, "[]", "x", r#"{"tools":[]}"#] {
+            assert_eq!(filtered(other, &[], true), None, "{other}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ pub mod edit;
 pub mod hash;
 pub mod keys;
 pub mod number;
+pub mod push;
 pub mod scan;
 pub(super) mod skip;
 pub mod text;
@@ -164,6 +165,12 @@ impl<'a> Raw<'a> {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Raw<'a>> {
         self.members().filter(|m| m.name.is_string(name)).last().map(|m| m.value)
+    }
+
+    /// As [`Raw::is_string`], but a lone surrogate equals nothing.
+    #[must_use]
+    pub fn is_string_exactly(&self, want: &str) -> bool {
+        self.as_exact_str().is_some_and(|text| text == want)
     }
 
     /// Whether this is a string that decodes to `want`.

@@ -1,5 +1,15 @@
 //! Looking at an answer while it passes. Owns what the audit learns of a response; changes no byte of it.
-//! Invariant: memory is bounded by the keep limit, however long the answer.
+//!
+//! Invariants: memory is bounded by the keep limit, however long the answer; what is found does not depend on
+//! how the answer is cut into chunks.
+
+mod message;
+#[cfg(test)]
+mod tests;
+
+use message::{Found, Reader};
+
+use super::sse::{Piece, Splitter};
 
 /// The framing of the answer, by its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +52,7 @@ pub enum Answer {
     },
     /// With an error.
     Error {
-        /// `error.code`
+        /// `error.code`; 0 if there is none that can be read.
         code: i64,
         /// `error.message`, at most 512 bytes.
         message: String,
@@ -54,41 +64,100 @@ pub enum Answer {
 pub struct Observed {
     /// The answer, if one came.
     pub answer: Option<Answer>,
-    /// SHA-256 over the bytes of `result`.
+    /// SHA-256 over the bytes of `result`, if that was wanted.
     pub result_sha256: Option<[u8; 32]>,
-    /// The first bytes of `result`.
+    /// The first bytes of `result`, if they were wanted.
     pub result: Option<Vec<u8>>,
     /// Whether `result` is longer than what was kept.
     pub truncated: bool,
     /// `result.protocolVersion`
     pub protocol_version: Option<String>,
-    /// Whether a well-formed JSON-RPC response came; for JSON, and nothing else.
+    /// JSON: the body was one well-formed object with a result or an error. SSE: such an event came.
     pub valid: bool,
 }
 
 /// Reads an answer in passing.
 #[derive(Debug)]
 pub struct ResponseScanner {
+    reader: Reader,
+    /// For SSE only.
+    splitter: Option<Splitter>,
+    expect_id: Option<Box<str>>,
     seen: Seen,
+    observed: Observed,
+    /// Whether the answer taken has the expected id.
+    exact: bool,
 }
 
 impl ResponseScanner {
-    /// A scanner for one answer. `expect_id` is the request's id as raw JSON text.
+    /// A scanner for one answer. `expect_id` is the request's id as raw JSON text: where a stream carries more
+    /// than one response, the one with this id is taken.
     #[must_use]
     pub fn new(format: Format, keep: Keep, expect_id: Option<&str>) -> Self {
-        let _ = (format, keep, expect_id);
-        Self { seen: Seen::default() }
+        Self {
+            reader: Reader::new(keep),
+            splitter: (format == Format::Sse).then(Splitter::default),
+            expect_id: expect_id.map(Box::from),
+            seen: Seen::default(),
+            observed: Observed::default(),
+            exact: false,
+        }
     }
 
-    /// Looks at the next bytes; returns what has been seen since the start.
+    /// Looks at the next bytes; returns what has been seen since the start. JSON is only judged at its end.
     pub fn feed(&mut self, chunk: &[u8]) -> Seen {
-        let _ = chunk;
+        match self.splitter.take() {
+            None => self.reader.feed(chunk),
+            Some(mut splitter) => {
+                splitter.feed(chunk, |piece| self.piece(piece));
+                self.splitter = Some(splitter);
+            }
+        }
         self.seen
     }
 
-    /// What it came to.
+    fn piece(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::Data(bytes) => self.reader.feed(bytes),
+            Piece::End => self.message(),
+            _ => {}
+        }
+    }
+
+    /// One message is complete.
+    fn message(&mut self) {
+        let Some(found) = self.reader.finish() else { return };
+        if found.has_method {
+            self.seen.list_changed |= found.is_list_changed;
+            self.seen.server_request |= found.id.is_some();
+        } else if found.answer.is_some() {
+            self.take(found);
+        }
+    }
+
+    /// The first response is the answer, unless one with the expected id follows.
+    fn take(&mut self, found: Found) {
+        let exact = found.id.is_some() && found.id.as_deref() == self.expect_id.as_deref().map(str::as_bytes);
+        if self.seen.answered && (self.exact || !exact) {
+            return;
+        }
+        (self.seen.answered, self.exact) = (true, exact);
+        self.observed = Observed {
+            answer: found.answer,
+            result_sha256: found.sha256,
+            result: found.kept,
+            truncated: found.truncated,
+            protocol_version: found.protocol_version,
+            valid: true,
+        };
+    }
+
+    /// What it came to. An event that the stream's end cuts off is no event.
     #[must_use]
-    pub fn finish(self) -> Observed {
-        Observed::default()
+    pub fn finish(mut self) -> Observed {
+        if self.splitter.is_none() {
+            self.message();
+        }
+        self.observed
     }
 }
