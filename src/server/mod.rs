@@ -13,26 +13,27 @@ pub mod tls;
 
 use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use tokio::net::{TcpListener, TcpSocket};
 
 pub use accept::serve;
 pub use drain::Drain;
 
-use crate::upstream::ResponseBody;
+use crate::upstream::BodyError;
 
 /// Connections that the kernel completes before we accept them.
 const BACKLOG: u32 = 1024;
 
 /// Answers requests.
 pub trait Handler: Send + Sync + 'static {
+    /// The body of an answer.
+    type Body: Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static;
+
     /// Answers one request. The future is dropped when the client leaves; so is the body of the answer.
-    fn handle(
-        &self,
-        req: Request<Incoming>,
-        peer: Peer,
-    ) -> impl Future<Output = Response<ResponseBody>> + Send;
+    fn handle(&self, req: Request<Incoming>, peer: Peer)
+    -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
 /// The other end of a connection.

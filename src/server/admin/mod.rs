@@ -7,13 +7,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::{Drain, Handler, Options, Peer, serve};
-use crate::upstream::ResponseBody;
 
 /// Time for the head of a request from a probe or scraper, and to keep its connection idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
@@ -72,13 +71,16 @@ pub async fn serve_admin<S: AdminState>(listener: TcpListener, state: S, drain: 
 struct Pages<S>(S);
 
 impl<S: AdminState> Handler for Pages<S> {
-    async fn handle(&self, req: Request<Incoming>, _peer: Peer) -> Response<ResponseBody> {
+    type Body = Full<Bytes>;
+
+    async fn handle(&self, req: Request<Incoming>, _peer: Peer) -> Response<Full<Bytes>> {
         page(&self.0, req.method(), req.uri().path())
     }
 }
 
-fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<ResponseBody> {
-    let answer = match path {
+fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    // hyper leaves the body of an answer to HEAD out and its length in.
+    match path {
         "/healthz" | "/readyz" | "/metrics" if method != Method::GET && method != Method::HEAD => {
             let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -88,9 +90,7 @@ fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<Respo
         "/readyz" => ready(&state.readiness()),
         "/metrics" => text(StatusCode::OK, METRICS_TYPE, state.metrics().into()),
         _ => error(StatusCode::NOT_FOUND, "no_route"),
-    };
-    // hyper leaves the body of an answer to HEAD out and its length in.
-    answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+    }
 }
 
 fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {

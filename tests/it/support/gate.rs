@@ -25,6 +25,8 @@ where
     F: Fn(Request<Incoming>, Peer) -> R + Send + Sync + 'static,
     R: Future<Output = Response<ResponseBody>> + Send,
 {
+    type Body = ResponseBody;
+
     async fn handle(&self, req: Request<Incoming>, peer: Peer) -> Response<ResponseBody> {
         (self.0)(req, peer).await
     }
