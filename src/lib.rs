@@ -5,6 +5,7 @@
 //! [`upstream`] answers it, and [`audit`] records it exactly once. [`mcp`], [`policy`] and [`config`]
 //! are leaves: they know nothing of each other and do no I/O on the call path.
 
+pub mod app;
 pub mod audit;
 pub mod cli;
 pub mod config;
@@ -12,6 +13,10 @@ pub mod glob;
 pub mod mcp;
 pub mod metrics;
 pub mod policy;
+pub mod proxy;
+pub mod reload;
 pub mod server;
 pub mod signal;
+pub mod snapshot;
+pub mod telemetry;
 pub mod upstream;

@@ -39,6 +39,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the gateway
+    Serve(serve::Args),
     /// Find all problems of configuration files
     Check(check::Args),
     /// Make bearer keys
@@ -64,6 +66,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(command: Command) -> ExitCode {
     match command {
+        Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),

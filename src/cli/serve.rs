@@ -1,10 +1,20 @@
-//! `smartgate serve`: which configuration the flags and the file make. `app` runs it.
+//! `smartgate serve`: which configuration the flags and the file make, what is printed at the start, and the
+//! runtime that [`app`] runs in.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 
-use crate::config::{self, CliOverrides, Loaded, Problems};
+use super::{
+    FAILURE, USAGE,
+    connect::{self, Endpoints},
+    print,
+};
+use crate::{
+    app,
+    config::{self, CliOverrides, Config, Loaded, Problems},
+    telemetry,
+};
 
 /// `serve`
 #[derive(Debug, Parser)]
@@ -48,4 +58,45 @@ impl Args {
             None => config::default_with(&self.overrides()),
         }
     }
+}
+
+/// Runs `smartgate serve` until a signal ends it.
+#[must_use]
+pub fn run(args: &Args) -> ExitCode {
+    let loaded = match args.load() {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    telemetry::init_logs();
+    loaded.warnings.iter().for_each(|w| tracing::warn!("{w}"));
+    let file = args.config.clone().map(|path| app::File { path, overrides: args.overrides() });
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("smartgate: cannot start the runtime: {e}");
+            return ExitCode::from(FAILURE);
+        }
+    };
+    let (code, why) = match runtime.block_on(app::serve(loaded, file, greet)) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(app::Failure::Config(why)) => (USAGE, why),
+        Err(app::Failure::Other(why)) => (FAILURE, why),
+    };
+    eprintln!("smartgate: {why}");
+    ExitCode::from(code)
+}
+
+/// Tells where the gateway listens and what to paste into a host.
+fn greet(config: &Config, listen: SocketAddr, admin: SocketAddr) {
+    let mut config = config.clone();
+    config.server.listen = listen;
+    let endpoints = Endpoints::of(&config);
+    let lines = endpoints.servers.iter().map(|(_, url)| format!("endpoint  {url}\n")).collect::<String>();
+    let block = connect::block("generic", &endpoints).unwrap_or_default();
+    let text = format!("{lines}admin     http://{admin}/readyz\n\n{block}");
+    // A closed stdout is no reason not to serve.
+    let _: ExitCode = print(&text);
 }

@@ -30,9 +30,7 @@ impl OriginPolicy {
     #[must_use]
     pub fn allows_origin(&self, origin: &str) -> bool {
         let origin = origin.to_ascii_lowercase();
-        self.any_origin
-            || self.origins.iter().any(|o| *o == origin)
-            || (self.loopback && is_loopback_origin(&origin))
+        self.any_origin || self.origins.contains(&origin) || (self.loopback && is_loopback_origin(&origin))
     }
 
     /// Whether this `Host` (or `:authority`) may be addressed. An absent one is `None`.

@@ -1,0 +1,215 @@
+//! Builds every long-lived part once, and is the only place that orders their start and stop.
+//!
+//! Start: listeners (so that a port in use is known first), recorder, snapshot with its catalogs, admin
+//! pages, reload, then the MCP listener. Stop: the reverse, the recorder last, so that no call's record is lost.
+
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use tokio::net::TcpListener;
+
+use crate::{
+    audit::{ExporterState, JournalState, Recorder, StartError},
+    config::{CliOverrides, Config, Loaded},
+    metrics::Metrics,
+    proxy::{Desk, Gateway},
+    reload::{Reloader, Trouble},
+    server::{
+        self, Drain, Options,
+        admin::{AdminState, Part, Readiness, serve_admin},
+        tls,
+    },
+    signal::Signals,
+    snapshot::Snapshot,
+    upstream::catalog::State,
+};
+
+/// Why the program could not start.
+#[derive(Debug)]
+pub enum Failure {
+    /// Settings or their surroundings are wrong: exit code 64.
+    Config(String),
+    /// Anything else: exit code 1.
+    Other(String),
+}
+
+/// Where the configuration came from, to be read again.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// The path given with `--config`.
+    pub path: PathBuf,
+    /// The command line on top of it.
+    pub overrides: CliOverrides,
+}
+
+/// Serves until a signal ends it. `started` is called once with the addresses that listen.
+///
+/// # Errors
+/// What kept it from starting.
+pub async fn serve(
+    loaded: Loaded,
+    file: Option<File>,
+    started: impl FnOnce(&Config, SocketAddr, SocketAddr),
+) -> Result<(), Failure> {
+    let config = loaded.config.clone();
+    let mut signals = Signals::register().map_err(|e| Failure::Other(format!("signals: {e}")))?;
+    let listener = bind("server.listen", config.server.listen)?;
+    let admin = bind("admin.listen", config.admin.listen)?;
+    let tls = config.server.tls.as_ref().map(tls::Acceptor::load).transpose().map_err(Failure::Config)?;
+
+    let metrics = Arc::new(Metrics::new());
+    let (recorder, thread) = start_recorder(&config, &metrics).await?;
+    let drain = Drain::default();
+    let snapshot = Snapshot::build(config.clone(), None).map_err(Failure::Config)?;
+    let desk = Desk { recorder, force: drain.force.clone() };
+    let gateway = Arc::new(Gateway::new(snapshot, desk, Arc::clone(&metrics)));
+
+    let trouble = Trouble::default();
+    let phase = Arc::new(AtomicU8::new(SERVING));
+    let pages =
+        Pages { gateway: Arc::clone(&gateway), trouble: Arc::clone(&trouble), phase: Arc::clone(&phase) };
+    started(&config, local(&listener), local(&admin));
+    let pages_drain = Drain::default();
+    let pages_task = tokio::spawn(serve_admin(admin, pages, pages_drain.clone()));
+    let watch = file.map(|f| Reloader::new(Arc::clone(&gateway), f.path, f.overrides, &loaded, trouble));
+    let reload = tokio::spawn(async move {
+        match watch {
+            Some(watch) => watch.run(signals.reload).await,
+            None => std::future::pending().await,
+        }
+    });
+    let (acceptor, reloader) = tls.unzip();
+    let renew = reloader.map(|r| tokio::spawn(r.run()));
+    let options = Options {
+        header_timeout: config.server.header_timeout,
+        tls: acceptor,
+        on_refused: {
+            let metrics = Arc::clone(&metrics);
+            Arc::new(move |why| metrics.http_refused(why.as_str()))
+        },
+    };
+    let serving = tokio::spawn(server::serve(listener, options, Arc::clone(&gateway), drain.clone()));
+
+    signals.stop.next().await;
+    phase.store(DRAINING, Ordering::Relaxed);
+    let grace = gateway.snapshot.load().config.server.drain;
+    tracing::info!(grace_s = grace.as_secs_f64(), "draining");
+    let ending = drain.clone();
+    let force = tokio::spawn(async move { ending.run(grace, async { signals.stop.next().await }).await });
+    let served = serving.await;
+    force.abort();
+    reload.abort();
+    if let Some(renew) = renew {
+        renew.abort();
+    }
+    gateway.snapshot.load().retire(None);
+    pages_drain.graceful.cancel();
+    pages_drain.force.cancel();
+    let paged = pages_task.await;
+    let recorded = tokio::task::spawn_blocking(move || thread.stop()).await;
+    tracing::info!("stopped");
+    served.and(paged).and(recorded).map_err(|e| Failure::Other(format!("a task failed: {e}")))
+}
+
+fn bind(field: &str, addr: SocketAddr) -> Result<TcpListener, Failure> {
+    server::bind(addr).map_err(|e| Failure::Config(format!("{field}: cannot listen on {addr}: {e}")))
+}
+
+fn local(listener: &TcpListener) -> SocketAddr {
+    listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
+}
+
+async fn start_recorder(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> Result<(Recorder, crate::audit::RecorderThread), Failure> {
+    let (audit, telemetry, metrics) = (config.audit.clone(), config.telemetry.clone(), Arc::clone(metrics));
+    let start = move || Recorder::start(&audit, &telemetry, metrics);
+    match tokio::task::spawn_blocking(start).await {
+        Ok(started) => started.map_err(|e: StartError| Failure::Config(e.to_string())),
+        Err(e) => Err(Failure::Other(format!("the recorder failed to start: {e}"))),
+    }
+}
+
+const SERVING: u8 = 0;
+const DRAINING: u8 = 1;
+
+/// What the admin pages show.
+struct Pages {
+    gateway: Arc<Gateway>,
+    trouble: Trouble,
+    phase: Arc<AtomicU8>,
+}
+
+impl AdminState for Pages {
+    fn readiness(&self) -> Readiness {
+        let status = self.gateway.desk.recorder.status();
+        let draining = self.phase.load(Ordering::Relaxed) == DRAINING;
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshot = self.gateway.snapshot.load();
+        Readiness {
+            ready: !draining && !status.denying,
+            state: if draining { "draining" } else { "serving" },
+            upstreams: snapshot
+                .routes
+                .iter()
+                .map(|(n, r)| (n.to_string(), upstream(&r.catalog.state())))
+                .collect(),
+            configuration: match trouble {
+                None => Part::ok(),
+                Some(why) => Part { state: "not_reloaded", detail: Some(why) },
+            },
+            journal: journal(&status.journal),
+            exporter: exporter(&status.exporter),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let snapshot = self.gateway.snapshot.load();
+        for (name, route) in &snapshot.routes {
+            self.gateway
+                .metrics
+                .upstream_up(name, !matches!(route.catalog.state(), State::Unreachable { .. }));
+        }
+        self.gateway.metrics.encode()
+    }
+}
+
+fn upstream(state: &State) -> Part {
+    match state {
+        State::Learning => Part { state: "learning", detail: None },
+        State::Ready { tools, era, age_s } => {
+            Part { state: "ok", detail: Some(format!("{tools} tools, {era}, confirmed {age_s} s ago")) }
+        }
+        State::Unreachable { error, since_s } => {
+            Part { state: "unreachable", detail: Some(format!("for {since_s} s: {error}")) }
+        }
+        State::Unauthorized { tools } => Part {
+            state: "unauthorized",
+            detail: Some(format!(
+                "refuses the gateway's own requests; {tools} tools known from passing lists"
+            )),
+        },
+    }
+}
+
+fn journal(state: &JournalState) -> Part {
+    match state {
+        JournalState::Ok => Part::ok(),
+        other => Part { state: "failing", detail: Some(format!("{other:?}")) },
+    }
+}
+
+fn exporter(state: &ExporterState) -> Part {
+    match state {
+        ExporterState::Off => Part { state: "off", detail: None },
+        ExporterState::Ok => Part::ok(),
+        other => Part { state: "failing", detail: Some(format!("{other:?}")) },
+    }
+}

@@ -1,0 +1,129 @@
+//! The audit guard: opened when a request head arrives, closed exactly once when its answer ends.
+//!
+//! [`AuditGuard::finish`] consumes; `Drop` is the backstop for everything else: a panic, a drain, or the
+//! client leaving. Whatever holds the guard therefore decides nothing about whether a record is written.
+
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    time::Instant,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::limits::Permit;
+use crate::audit::{
+    Recorder,
+    record::{Attempt, Failure, Outcome, Record},
+};
+
+/// What guards share: where records go, and whether the process is being forced down.
+#[derive(Debug)]
+pub struct Desk {
+    /// Takes the finished records.
+    pub recorder: Recorder,
+    /// Cancelled when the drain's grace is over.
+    pub force: CancellationToken,
+}
+
+/// One open record. Dereferences to the [`Record`] being filled in.
+#[derive(Debug)]
+pub struct AuditGuard {
+    record: Option<Box<Record>>,
+    started: Instant,
+    attempt_started: Option<Instant>,
+    desk: Arc<Desk>,
+    permit: Option<Permit>,
+}
+
+impl AuditGuard {
+    /// Opens a record; its clock starts here.
+    #[must_use]
+    pub fn open(desk: Arc<Desk>, record: Record) -> Self {
+        Self {
+            record: Some(Box::new(record)),
+            started: Instant::now(),
+            attempt_started: None,
+            desk,
+            permit: None,
+        }
+    }
+
+    /// Holds a place among the calls in flight until the record is closed.
+    pub fn hold(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Begins a try at an upstream.
+    pub fn begin_attempt(&mut self, attempt: Attempt) {
+        self.end_attempt(None);
+        self.attempt_started = Some(Instant::now());
+        self.attempts.push(attempt);
+    }
+
+    /// Ends the current try, with its `error.type` if it failed.
+    pub fn end_attempt(&mut self, error_type: Option<String>) {
+        let Some(started) = self.attempt_started.take() else { return };
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.duration = started.elapsed();
+            attempt.error_type = attempt.error_type.take().or(error_type);
+        }
+    }
+
+    /// Notes why the call failed, unless something earlier is noted already.
+    pub fn fail(&mut self, failure: Failure) {
+        self.error.get_or_insert(failure);
+    }
+
+    /// Closes the record.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.close(outcome);
+    }
+
+    fn close(&mut self, outcome: Outcome) {
+        let error_type = match outcome {
+            Outcome::Ok => None,
+            Outcome::RpcError => self.error.as_ref().and_then(|e| e.code).map(|c| c.to_string()),
+            Outcome::UpstreamFailed => {
+                Some(self.error.as_ref().and_then(|e| e.reason).unwrap_or("upstream").into())
+            }
+            other => Some(other.as_str().into()),
+        };
+        self.end_attempt(error_type);
+        if let Some(mut record) = self.record.take() {
+            record.duration = self.started.elapsed();
+            record.outcome = outcome;
+            self.desk.recorder.record(*record);
+        }
+    }
+}
+
+impl Drop for AuditGuard {
+    fn drop(&mut self) {
+        if self.record.is_none() {
+            return;
+        }
+        let outcome = if std::thread::panicking() {
+            Outcome::Panicked
+        } else if self.desk.force.is_cancelled() {
+            Outcome::Drained
+        } else {
+            Outcome::ClientClosed
+        };
+        self.close(outcome);
+    }
+}
+
+impl Deref for AuditGuard {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        self.record.as_ref().expect("only `close` takes the record, and it ends the guard")
+    }
+}
+
+impl DerefMut for AuditGuard {
+    fn deref_mut(&mut self) -> &mut Record {
+        self.record.as_mut().expect("only `close` takes the record, and it ends the guard")
+    }
+}

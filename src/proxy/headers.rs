@@ -1,0 +1,185 @@
+//! Which headers pass: hop-by-hop ones and our own credential never do (RFC 9110 section 7.6.1; decided
+//! rules "HTTP side" and "Headers"). Mirrored headers are `mcp::headers`' business.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// What a client can take as an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepts {
+    /// JSON and SSE, or nothing was said.
+    Both,
+    /// JSON alone.
+    Json,
+    /// SSE alone.
+    Sse,
+}
+
+/// Reads `Accept`; absent, `*/*` or neither of our types means both.
+#[must_use]
+pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
+    let (mut json, mut sse, mut any) = (false, false, false);
+    for item in
+        headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','))
+    {
+        let mut parts = item.split(';');
+        let kind = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+        let refused = parts.any(|p| matches!(p.trim().trim_end_matches(['0', '.']), "q=" | "Q="));
+        match kind.as_str() {
+            _ if refused => {}
+            "application/json" | "application/*" => json = true,
+            "text/event-stream" | "text/*" => sse = true,
+            "*/*" => any = true,
+            _ => {}
+        }
+    }
+    match (json, sse) {
+        _ if any => Accepts::Both,
+        (true, false) => Accepts::Json,
+        (false, true) => Accepts::Sse,
+        _ => Accepts::Both,
+    }
+}
+
+/// A media type without its parameters, compared without case.
+#[must_use]
+pub(super) fn media_type_is(headers: &HeaderMap, wanted: &str) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    value.is_some_and(|v| v.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted))
+}
+
+/// Why a POST's body cannot be read as JSON, by its headers.
+#[must_use]
+pub(super) fn refused_media_type(headers: &HeaderMap) -> Option<&'static str> {
+    let encoded = headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
+    if encoded {
+        return Some("The body is encoded");
+    }
+    if headers.get_all(header::CONTENT_TYPE).iter().count() > 1 {
+        return Some("There is more than one Content-Type");
+    }
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        let from_browser = headers.contains_key(header::ORIGIN);
+        return from_browser.then_some("A request with an Origin needs a Content-Type");
+    };
+    let other_charset = || {
+        let text = value.to_str().unwrap_or_default().to_ascii_lowercase();
+        let charset =
+            text.split(';').skip(1).find_map(|p| p.trim().strip_prefix("charset=").map(str::to_owned));
+        charset.is_some_and(|c| !matches!(c.trim_matches('"'), "utf-8" | "utf8" | "us-ascii"))
+    };
+    if !media_type_is(headers, "application/json") {
+        return Some("The Content-Type is not application/json");
+    }
+    other_charset().then_some("The charset is not UTF-8")
+}
+
+/// Removes what ends at this hop, in either direction.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(header::CONNECTION) {
+        let named: Vec<HeaderName> = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .filter_map(|v| v.to_str().ok())
+            .flat_map(|v| v.split(','))
+            .filter_map(|n| n.trim().parse().ok())
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    const HOP: [HeaderName; 8] = [
+        header::CONNECTION,
+        HeaderName::from_static("keep-alive"),
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ];
+    for name in HOP {
+        headers.remove(name);
+    }
+}
+
+/// What a request upstream carries, made from what the client sent.
+///
+/// `keep_authorization` only in pass-through mode; otherwise the credential is ours and ends here.
+pub(super) fn prepare_request(headers: &mut HeaderMap, keep_authorization: bool) {
+    strip_hop_by_hop(headers);
+    const OURS: [HeaderName; 6] = [
+        header::HOST,
+        header::ORIGIN,
+        header::CONTENT_LENGTH,
+        header::EXPECT,
+        // The answer is scanned in passing, so it must come as it is.
+        header::ACCEPT_ENCODING,
+        HeaderName::from_static("proxy-connection"),
+    ];
+    for name in OURS {
+        headers.remove(name);
+    }
+    if !keep_authorization {
+        headers.remove(header::AUTHORIZATION);
+    }
+}
+
+/// Sets the two headers that every POST upstream has.
+pub(super) fn set_json_post(headers: &mut HeaderMap) {
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v))).collect()
+    }
+
+    #[test]
+    fn accept_is_read_as_a_list_of_ranges() {
+        let read = |v: &'static str| accepts(&map(&[("accept", v)]));
+        assert_eq!(accepts(&HeaderMap::new()), Accepts::Both);
+        assert_eq!(read("*/*"), Accepts::Both);
+        assert_eq!(read("application/json"), Accepts::Json);
+        assert_eq!(read("Application/JSON;q=0.9"), Accepts::Json);
+        assert_eq!(read("text/event-stream"), Accepts::Sse);
+        assert_eq!(read("application/json, text/event-stream"), Accepts::Both);
+        assert_eq!(read("application/json, text/event-stream;q=0"), Accepts::Json);
+        assert_eq!(read("text/html"), Accepts::Both);
+    }
+
+    #[test]
+    fn media_types_are_compared_without_case_or_parameters() {
+        assert_eq!(
+            refused_media_type(&map(&[("content-type", "Application/JSON; charset=\"UTF-8\"")])),
+            None
+        );
+        assert_eq!(refused_media_type(&map(&[])), None);
+        assert!(refused_media_type(&map(&[("origin", "http://localhost")])).is_some());
+        assert!(refused_media_type(&map(&[("content-type", "text/plain")])).is_some());
+        assert!(refused_media_type(&map(&[("content-type", "application/json; charset=utf-16")])).is_some());
+        assert!(
+            refused_media_type(&map(&[("content-type", "application/json"), ("content-encoding", "gzip")]))
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn what_connection_names_goes_too() {
+        let mut headers = map(&[
+            ("connection", "keep-alive, x-drop"),
+            ("x-drop", "1"),
+            ("x-keep", "1"),
+            ("authorization", "Bearer s"),
+            ("host", "a"),
+            ("expect", "100-continue"),
+        ]);
+        prepare_request(&mut headers, false);
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-keep"]);
+    }
+}

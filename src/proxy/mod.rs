@@ -1,0 +1,348 @@
+//! The pipeline: one straight walk from a request head to a streamed, recorded answer.
+//!
+//! `handle` opens the record, wraps `forward` once against panics and the end of the drain, and turns a
+//! refusal into a response. `forward` and the modules it calls pick causes, never status codes.
+
+use std::{net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, task::Poll, time::SystemTime};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+mod answer;
+mod body;
+mod cors;
+mod error;
+mod guard;
+mod headers;
+pub mod limits;
+mod observe;
+mod prepare;
+mod read;
+mod send;
+mod sessions;
+mod shape;
+mod target;
+mod trace;
+
+pub use body::GatewayBody;
+pub use guard::Desk;
+
+use crate::{
+    audit::record::{Client, Failure, Outcome, Payload, Record},
+    config::{AuthMode, Refusal},
+    metrics::Metrics,
+    policy::auth::{AuthFault, Key, bearer},
+    server::{Handler, Peer},
+    snapshot::{KeyFacts, Snapshot},
+};
+use error::Cause;
+use guard::AuditGuard;
+use limits::Gate;
+use prepare::Caller;
+use sessions::Sessions;
+use target::Target;
+
+/// The gateway's long-lived parts that a call touches.
+#[derive(Debug)]
+pub struct Gateway {
+    /// The configuration in force.
+    pub snapshot: ArcSwap<Snapshot>,
+    /// Where records go.
+    pub desk: Arc<Desk>,
+    /// Counters that are not derived from records.
+    pub metrics: Arc<Metrics>,
+    gate: Gate,
+    sessions: Arc<Sessions>,
+}
+
+/// A key of the table, shared with the calls that use it.
+type KnownKey = Arc<Key<KeyFacts>>;
+
+/// One exchange on its way.
+struct Call {
+    guard: AuditGuard,
+    id: Option<String>,
+    peer: SocketAddr,
+    is_tool_call: bool,
+    modern: bool,
+}
+
+/// Why there is no upstream answer to pass on.
+enum Stop {
+    /// The gateway answers.
+    Refuse(Cause),
+    /// Nobody is there to be answered.
+    Gone,
+}
+
+impl From<Cause> for Stop {
+    fn from(cause: Cause) -> Self {
+        Self::Refuse(cause)
+    }
+}
+
+impl Handler for Gateway {
+    type Body = GatewayBody;
+
+    async fn handle(&self, req: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
+        let snapshot = self.snapshot.load_full();
+        let origin = req.headers().get(header::ORIGIN).filter(|o| allows_origin(&snapshot, o)).cloned();
+        if cors::is_preflight(req.method()) {
+            return preflight(&snapshot, &req, origin.as_ref());
+        }
+        let mut response = self.answer_call(&snapshot, req, peer).await;
+        if let Some(origin) = origin {
+            cors::allow(response.headers_mut(), &origin);
+        }
+        response
+    }
+}
+
+impl Gateway {
+    /// A gateway that serves `snapshot`.
+    #[must_use]
+    pub fn new(snapshot: Snapshot, desk: Desk, metrics: Arc<Metrics>) -> Self {
+        Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            desk: Arc::new(desk),
+            metrics,
+            gate: Gate::default(),
+            sessions: Arc::default(),
+        }
+    }
+
+    async fn answer_call(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        req: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<GatewayBody> {
+        let guard = AuditGuard::open(Arc::clone(&self.desk), opening(&req, peer));
+        let mut call = Some(Call { guard, id: None, peer: peer.addr, is_tool_call: false, modern: false });
+        let stop = {
+            let mut work = pin!(self.forward(snapshot, &mut call, req));
+            let mut force = pin!(self.desk.force.cancelled());
+            std::future::poll_fn(|cx| {
+                match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+                    Ok(Poll::Ready(result)) => Poll::Ready(result),
+                    Ok(Poll::Pending) => force.as_mut().poll(cx).map(|()| Err(Cause::Draining.into())),
+                    Err(_) => Poll::Ready(Err(Cause::Internal.into())),
+                }
+            })
+            .await
+        };
+        match (stop, call) {
+            (Ok(response), _) => response,
+            (Err(Stop::Refuse(cause)), Some(call)) => self.refuse(snapshot, call, &cause),
+            // The connection is gone; whatever is returned is not read.
+            (Err(_), _) => own(StatusCode::BAD_REQUEST, "", Bytes::new()),
+        }
+    }
+
+    /// Steps 4 to 11 of the way of one call. Takes the guard out of `call` when an answer begins to pass.
+    async fn forward(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        call: &mut Option<Call>,
+        req: Request<Incoming>,
+    ) -> Result<Response<GatewayBody>, Stop> {
+        let open = call.as_mut().expect("handle puts the call there");
+        let (mut parts, body) = req.into_parts();
+        match self.admit(snapshot, open, &parts) {
+            Ok((target, key)) => {
+                let route = Arc::clone(target.route);
+                let forward = target.forward;
+                let key = key.cloned();
+                let caller = Caller { snapshot, route: &route, key: key.as_ref() };
+                if parts.method == Method::POST {
+                    if let Some(why) = headers::refused_media_type(&parts.headers) {
+                        read::discard(body, snapshot.config.server.max_body).await;
+                        return Err(Cause::UnsupportedMediaType(why).into());
+                    }
+                    let accepts = headers::accepts(&parts.headers);
+                    let server = &snapshot.config.server;
+                    let body = match read::whole(body, server.max_body, server.body_timeout).await {
+                        Ok(body) => body,
+                        Err(read::Unread::Refused(cause)) => return Err(cause.into()),
+                        Err(read::Unread::Gone) => return Err(Stop::Gone),
+                    };
+                    open.guard.request_bytes = body.len() as u64;
+                    let prepared = self.prepare(open, caller, body, std::mem::take(&mut parts.headers))?;
+                    Ok(self.post(call, caller, prepared, accepts, forward).await?)
+                } else {
+                    Ok(self.stream(call, caller, parts, forward).await?)
+                }
+            }
+            Err(cause) => {
+                if !parts.headers.contains_key(header::EXPECT) {
+                    read::discard(body, 0).await;
+                }
+                Err(cause.into())
+            }
+        }
+    }
+
+    /// Everything that is decided on the head alone, before a byte of body is read.
+    fn admit<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        call: &mut Call,
+        head: &http::request::Parts,
+    ) -> Result<(Target<'a>, Option<&'a KnownKey>), Cause> {
+        if let Some(origin) = head.headers.get(header::ORIGIN)
+            && !allows_origin(snapshot, origin)
+        {
+            return Err(Cause::ForbiddenOrigin("origin"));
+        }
+        if !allows_host(snapshot, head) {
+            return Err(Cause::ForbiddenOrigin("host"));
+        }
+        let place = target::locate(snapshot, head)?;
+        let key = self.authenticate(snapshot, call, head)?;
+        let target = place.resolve(snapshot)?;
+        self.desk.recorder.accepting().map_err(|_| Cause::AuditUnavailable)?;
+        call.guard.upstream = Some(Arc::clone(&target.route.spec.name));
+        Ok((target, key))
+    }
+
+    fn authenticate<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        call: &mut Call,
+        head: &http::request::Parts,
+    ) -> Result<Option<&'a KnownKey>, Cause> {
+        if snapshot.config.auth != AuthMode::Keys {
+            return Ok(None);
+        }
+        let mut values = head.headers.get_all(header::AUTHORIZATION).iter();
+        let secret = match (values.next(), values.next()) {
+            (Some(value), None) => bearer(value.as_bytes()),
+            _ => None,
+        };
+        let secret = secret.ok_or(Cause::Unauthenticated(AuthFault::Missing))?;
+        let key = snapshot.keys.authenticate(secret, SystemTime::now()).map_err(Cause::Unauthenticated)?;
+        call.guard.principal = Some(Arc::clone(&key.name));
+        Ok(Some(key))
+    }
+
+    /// Answers for the gateway and closes the record.
+    fn refuse(&self, snapshot: &Snapshot, call: Call, cause: &Cause) -> Response<GatewayBody> {
+        let Call { mut guard, id, is_tool_call, modern, .. } = call;
+        let trace_id = trace::to_hex(&guard.trace_id);
+        let limited = matches!(cause, Cause::RateLimited(..) | Cause::Concurrency(_));
+        match cause {
+            Cause::RateLimited(wall, _) => self.metrics.rate_limited(wall),
+            Cause::Concurrency(_) => self.metrics.rate_limited("concurrency"),
+            Cause::Internal => {
+                tracing::error!(trace_id, "a call failed inside the gateway; please report this")
+            }
+            _ => {}
+        }
+        let as_result = limited && is_tool_call && snapshot.config.limits.refusal == Refusal::ToolError;
+        let mut response = match id.as_deref().filter(|_| as_result) {
+            Some(id) => own(StatusCode::OK, JSON, error::tool_error(cause, id, &trace_id, modern)),
+            None => own(cause.status(), JSON, error::body(cause, id.as_deref(), &trace_id)),
+        };
+        response.headers_mut().extend(cause.headers());
+        guard.fail(Failure {
+            reason: Some(cause.reason()),
+            code: Some(cause.code()),
+            message: observe::bounded(&cause.message()),
+        });
+        guard.status = Some(response.status().as_u16());
+        guard.response_bytes = http_body::Body::size_hint(response.body()).lower();
+        guard.finish(match cause {
+            Cause::Internal => Outcome::Panicked,
+            Cause::Draining => Outcome::Drained,
+            _ if cause.is_upstream_failure() => Outcome::UpstreamFailed,
+            _ => Outcome::Rejected,
+        });
+        response
+    }
+}
+
+const JSON: &str = "application/json";
+
+/// An answer of our own; `kind` "" for no body.
+fn own(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<GatewayBody> {
+    let mut response = Response::new(GatewayBody::own(body));
+    *response.status_mut() = status;
+    if !kind.is_empty() {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    response
+}
+
+fn allows_origin(snapshot: &Snapshot, origin: &HeaderValue) -> bool {
+    origin.to_str().is_ok_and(|o| snapshot.origin.allows_origin(o))
+}
+
+/// Both the target's authority and `Host` must be allowed, so that neither hides the other.
+fn allows_host(snapshot: &Snapshot, head: &http::request::Parts) -> bool {
+    let host = head.headers.get(header::HOST).map(|h| h.to_str().unwrap_or("\u{0}"));
+    let authority = head.uri.authority().map(http::uri::Authority::as_str);
+    let first = host.or(authority);
+    snapshot.origin.allows_host(first) && authority.is_none_or(|a| snapshot.origin.allows_host(Some(a)))
+}
+
+fn preflight(
+    snapshot: &Snapshot,
+    req: &Request<Incoming>,
+    origin: Option<&HeaderValue>,
+) -> Response<GatewayBody> {
+    if (origin.is_none() && req.headers().contains_key(header::ORIGIN))
+        || !target::exists(snapshot, req.uri())
+    {
+        let cause = if origin.is_none() { Cause::ForbiddenOrigin("origin") } else { Cause::NoRoute };
+        let trace_id = trace::to_hex(&trace::new_id::<16>());
+        return own(cause.status(), JSON, error::body(&cause, None, &trace_id));
+    }
+    let (status, headers) = cors::preflight(req.headers(), origin);
+    let mut response = own(status, "", Bytes::new());
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The record of an exchange whose head has arrived.
+fn opening(req: &Request<Incoming>, peer: Peer) -> Record {
+    let ambient = trace::from_headers(req.headers());
+    let (parent, trace_state) = ambient.map_or((None, None), |(p, s)| (Some(p), s));
+    Record {
+        time: SystemTime::now(),
+        duration: std::time::Duration::ZERO,
+        trace_id: parent.map_or_else(trace::new_id, |p| p.trace_id),
+        span_id: trace::new_id(),
+        parent_id: parent.map(|p| p.span_id),
+        trace_state,
+        link: None,
+        principal: None,
+        client: Client { name: None, version: None, address: Some(peer.addr) },
+        era: None,
+        protocol_version: None,
+        bridged: false,
+        upstream_version: None,
+        session: None,
+        method: Some(req.method().as_str().to_owned()),
+        request_id: None,
+        upstream: None,
+        tool: None,
+        prompt: None,
+        resource: None,
+        original_method: None,
+        normalized: Vec::new(),
+        lossy: false,
+        edits: Vec::new(),
+        shadow: None,
+        outcome: Outcome::Ok,
+        status: None,
+        error: None,
+        attempts: Vec::new(),
+        request_bytes: 0,
+        response_bytes: 0,
+        arguments: Payload::None,
+        result: Payload::None,
+        http_version: if req.version() == http::Version::HTTP_2 { "2" } else { "1.1" },
+    }
+}

@@ -1,0 +1,180 @@
+//! What an answer meant, seen from the bytes that pass: turns a scanned response into the record's outcome.
+
+use std::sync::Arc;
+
+use super::{
+    guard::AuditGuard,
+    sessions::{About, SessionHash, Sessions},
+};
+use crate::{
+    audit::record::{Failure, Outcome, Payload},
+    config::Capture,
+    mcp::{
+        era::Era,
+        response::{Answer, Format, Keep, Observed, ResponseScanner},
+    },
+    metrics::Present,
+    upstream::catalog::Catalog,
+};
+
+/// Most that is kept of a payload, in bytes.
+pub(super) const KEPT: usize = 64 * 1024;
+/// Most of a passing tool list that the catalog learns from, in bytes.
+const LEARNED: usize = 1024 * 1024;
+
+/// What the client waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaits {
+    /// The response to its request.
+    Answer,
+    /// Nothing but a status: it sent a notification or a response.
+    Nothing,
+    /// A stream of whatever the server sends (GET, or `subscriptions/listen`).
+    Stream,
+}
+
+/// Facts about the exchange that the outcome depends on.
+#[derive(Debug)]
+pub struct Exchange {
+    /// What the client waits for.
+    pub awaits: Awaits,
+    /// HTTP status of the upstream's answer.
+    pub status: u16,
+    /// `None` when the body is neither JSON nor SSE, or is encoded: then it is not looked into.
+    pub format: Option<Format>,
+    /// Whether the message is modern.
+    pub era: Era,
+    /// The request id's JSON text.
+    pub id: Option<String>,
+    /// What is kept of the result.
+    pub capture: Capture,
+    /// Whether this is a `tools/list` that the catalog may learn from.
+    pub teaches: bool,
+    /// The session that an `initialize` opened, to be remembered with what is known of the client.
+    pub opens: Option<(SessionHash, About)>,
+}
+
+/// Watches one answer and closes its record.
+#[derive(Debug)]
+pub struct Observer {
+    guard: AuditGuard,
+    scanner: Option<ResponseScanner>,
+    exchange: Exchange,
+    catalog: Arc<Catalog>,
+    sessions: Arc<Sessions>,
+    /// Counts an open stream while the body lives.
+    _open: Option<Present>,
+}
+
+impl Observer {
+    /// Begins to watch.
+    #[must_use]
+    pub fn new(
+        guard: AuditGuard,
+        exchange: Exchange,
+        catalog: Arc<Catalog>,
+        sessions: Arc<Sessions>,
+        open: Option<Present>,
+    ) -> Self {
+        let keep = match exchange.capture {
+            _ if exchange.teaches => Keep::Bytes(LEARNED),
+            Capture::None => Keep::Nothing,
+            Capture::Hash => Keep::Hash,
+            Capture::Redacted | Capture::Full => Keep::Bytes(KEPT),
+        };
+        let scanner = exchange.format.map(|f| ResponseScanner::new(f, keep, exchange.id.as_deref()));
+        Self { guard, scanner, exchange, catalog, sessions, _open: open }
+    }
+
+    /// Looks at bytes that pass.
+    pub fn see(&mut self, data: &[u8]) {
+        self.guard.response_bytes += data.len() as u64;
+        if let Some(scanner) = &mut self.scanner
+            && scanner.feed(data).list_changed
+        {
+            self.catalog.nudge();
+        }
+    }
+
+    /// The body ended as it should.
+    pub fn end(mut self) {
+        let observed = self.scanner.take().map(ResponseScanner::finish).unwrap_or_default();
+        let outcome = self.judge(&observed);
+        self.learn(observed);
+        self.guard.finish(outcome);
+    }
+
+    /// The body was cut short.
+    pub fn cut(mut self, outcome: Outcome, why: &str) {
+        let reason = match outcome {
+            Outcome::Drained => "draining",
+            _ => "upstream_protocol",
+        };
+        self.guard.fail(Failure { reason: Some(reason), code: None, message: bounded(why) });
+        self.guard.finish(outcome);
+    }
+
+    fn judge(&mut self, observed: &Observed) -> Outcome {
+        match &observed.answer {
+            Some(Answer::Result { is_error: false }) => return Outcome::Ok,
+            Some(Answer::Result { is_error: true }) => return Outcome::ToolError,
+            Some(Answer::Error { code, message }) => {
+                self.guard.fail(Failure { reason: None, code: Some(*code), message: bounded(message) });
+                return Outcome::RpcError;
+            }
+            None => {}
+        }
+        let status = self.exchange.status;
+        if status >= 400 {
+            let message = format!("the upstream answered HTTP {status}");
+            self.guard.fail(Failure { reason: None, code: None, message });
+            return if status >= 500 { Outcome::UpstreamFailed } else { Outcome::RpcError };
+        }
+        // A legacy server may close the connection of a stream and be asked for the rest by GET (2025-11-25,
+        // transports, "Sending Messages to the Server" 6).
+        let resumable = self.exchange.era == Era::Legacy && self.exchange.format == Some(Format::Sse);
+        if self.exchange.awaits != Awaits::Answer || resumable || self.exchange.format.is_none() {
+            return Outcome::Ok;
+        }
+        let message = "the answer ended without a response to the request".to_owned();
+        self.guard.fail(Failure { reason: Some("upstream_protocol"), code: None, message });
+        Outcome::UpstreamFailed
+    }
+
+    fn learn(&mut self, observed: Observed) {
+        if let Some((session, mut about)) = self.exchange.opens.take() {
+            about.protocol_version = observed.protocol_version.as_deref().map(Into::into);
+            self.sessions.insert(session, about);
+        }
+        if observed.protocol_version.is_some() {
+            self.guard.upstream_version.clone_from(&observed.protocol_version);
+        }
+        if self.exchange.teaches
+            && !observed.truncated
+            && let Some(result) = &observed.result
+        {
+            self.catalog.observe_list(result);
+        }
+        self.guard.result = kept(self.exchange.capture, observed);
+    }
+}
+
+/// What a record keeps of a result.
+fn kept(capture: Capture, observed: Observed) -> Payload {
+    let Some(sha256) = observed.result_sha256 else { return Payload::None };
+    match (capture, observed.result) {
+        (Capture::None, _) => Payload::None,
+        (Capture::Redacted | Capture::Full, Some(mut bytes)) => {
+            let truncated = observed.truncated || bytes.len() > KEPT;
+            bytes.truncate(KEPT);
+            Payload::Kept { sha256, bytes, truncated }
+        }
+        _ => Payload::Hash(sha256),
+    }
+}
+
+/// At most 512 bytes, cut at a character.
+#[must_use]
+pub(super) fn bounded(text: &str) -> String {
+    text[..text.floor_char_boundary(512)].to_owned()
+}

@@ -1,0 +1,137 @@
+//! Sends a prepared request: one try or several, each under the time to its response head.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response};
+
+use super::{error::Cause, guard::AuditGuard, trace};
+use crate::{
+    audit::record::Attempt,
+    snapshot::Route,
+    upstream::{ForwardPath, ResponseBody, UpstreamError},
+};
+
+/// Pause before the second try; doubled before each further one.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What is sent, as often as it has to be.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// HTTP method.
+    pub method: Method,
+    /// Headers without trace context.
+    pub headers: HeaderMap,
+    /// Body; shared between tries.
+    pub body: Bytes,
+    /// A path other than the upstream's own.
+    pub forward: Option<ForwardPath>,
+    /// Time to the response head; `None` waits as long as the client does.
+    pub limit: Option<Duration>,
+    /// Whether a try that may have run may be repeated.
+    pub repeatable: bool,
+}
+
+/// Sends until there is a response head.
+///
+/// # Errors
+/// The last try's failure. A try is repeated only when nothing was sent, or when the call is repeatable.
+pub(super) async fn send(
+    guard: &mut AuditGuard,
+    route: &Route,
+    mut outgoing: Outgoing,
+) -> Result<Response<ResponseBody>, Cause> {
+    let mut left = route.spec.retries;
+    let mut pause = PAUSE;
+    loop {
+        let span_id = trace::new_id();
+        let headers = if left > 0 { outgoing.headers.clone() } else { std::mem::take(&mut outgoing.headers) };
+        let request = request(guard, &outgoing, headers, span_id);
+        guard.begin_attempt(attempt(route, span_id));
+        let failure = match once(route, request, outgoing.limit).await {
+            Ok(response) => {
+                if let Some(attempt) = guard.attempts.last_mut() {
+                    attempt.status = Some(response.status().as_u16());
+                }
+                return Ok(response);
+            }
+            Err(failure) => failure,
+        };
+        let again = match failure {
+            Failure::NothingSent(_) => true,
+            Failure::MayHaveRun(_) => outgoing.repeatable,
+            Failure::Answered(_) => false,
+        };
+        let cause = failure.into_cause();
+        guard.end_attempt(Some(cause.reason().to_owned()));
+        if left == 0 || !again {
+            return Err(cause);
+        }
+        left -= 1;
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+}
+
+async fn once(
+    route: &Route,
+    request: Request<Bytes>,
+    limit: Option<Duration>,
+) -> Result<Response<ResponseBody>, Failure> {
+    let call = route.upstream.call(request);
+    let result = match limit {
+        Some(limit) => tokio::time::timeout(limit, call)
+            .await
+            .map_err(|_| Failure::MayHaveRun(Cause::UpstreamTimeout(limit)))?,
+        None => call.await,
+    };
+    result.map_err(|e| match e {
+        UpstreamError::Connect(_) => Failure::NothingSent(Cause::UpstreamConnect(e.to_string())),
+        UpstreamError::Protocol(_) => Failure::MayHaveRun(Cause::UpstreamProtocol(e.to_string())),
+        UpstreamError::Redirect(_) => Failure::Answered(Cause::UpstreamProtocol(e.to_string())),
+    })
+}
+
+/// How far a failed try came.
+enum Failure {
+    /// No byte of it was sent.
+    NothingSent(Cause),
+    /// It may have run.
+    MayHaveRun(Cause),
+    /// The upstream answered, and would answer the same again.
+    Answered(Cause),
+}
+
+impl Failure {
+    fn into_cause(self) -> Cause {
+        match self {
+            Self::NothingSent(cause) | Self::MayHaveRun(cause) | Self::Answered(cause) => cause,
+        }
+    }
+}
+
+fn request(guard: &AuditGuard, outgoing: &Outgoing, headers: HeaderMap, span_id: [u8; 8]) -> Request<Bytes> {
+    let mut request = Request::new(outgoing.body.clone());
+    *request.method_mut() = outgoing.method.clone();
+    *request.headers_mut() = headers;
+    trace::inject(request.headers_mut(), guard.trace_id, span_id, guard.trace_state.as_deref());
+    if let Some(forward) = &outgoing.forward {
+        request.extensions_mut().insert(forward.clone());
+    }
+    request
+}
+
+fn attempt(route: &Route, span_id: [u8; 8]) -> Attempt {
+    Attempt {
+        span_id,
+        start: SystemTime::now(),
+        duration: Duration::ZERO,
+        server_address: Arc::clone(&route.address),
+        server_port: route.port,
+        status: None,
+        error_type: None,
+    }
+}

@@ -1,0 +1,146 @@
+//! Which upstream a path means: the endpoint, one upstream below it, or a well-known OAuth document.
+
+use std::sync::Arc;
+
+use http::{Method, Uri, request::Parts, uri::PathAndQuery};
+
+use super::error::{Cause, is_served};
+use crate::snapshot::{Route, Snapshot};
+
+const WELL_KNOWN: &str = "/.well-known/";
+/// RFC 8414, RFC 9728 and OpenID Connect Discovery.
+const DOCUMENTS: [&str; 3] =
+    ["oauth-authorization-server", "oauth-protected-resource", "openid-configuration"];
+
+/// A path that something may be at.
+#[derive(Debug)]
+pub(super) enum Place<'a> {
+    /// The endpoint, or one upstream of it by name.
+    Endpoint(Option<&'a str>, Option<&'a str>),
+    /// A document below `/.well-known/`: its path as the upstream of the endpoint would have it.
+    Document(&'a Uri),
+}
+
+/// Where a call goes.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    /// The upstream.
+    pub route: &'a Arc<Route>,
+    /// A path and query other than the upstream's own.
+    pub forward: Option<PathAndQuery>,
+}
+
+/// Reads the path and checks the method.
+///
+/// # Errors
+/// [`Cause::NoRoute`] or [`Cause::MethodNotAllowed`].
+pub(super) fn locate<'a>(snapshot: &Snapshot, head: &'a Parts) -> Result<Place<'a>, Cause> {
+    let path = head.uri.path();
+    if is_document(path) {
+        let relayed = snapshot.passthrough() && head.method == Method::GET;
+        return if relayed { Ok(Place::Document(&head.uri)) } else { Err(Cause::NoRoute) };
+    }
+    let name = endpoint(base(snapshot), path).ok_or(Cause::NoRoute)?;
+    if !is_served(&head.method) {
+        return Err(Cause::MethodNotAllowed);
+    }
+    Ok(Place::Endpoint(name, head.uri.query()))
+}
+
+/// Whether anything is at this path, for OPTIONS.
+#[must_use]
+pub(super) fn exists(snapshot: &Snapshot, uri: &Uri) -> bool {
+    is_document(uri.path()) || endpoint(base(snapshot), uri.path()).is_some()
+}
+
+impl Place<'_> {
+    /// Finds the upstream.
+    ///
+    /// # Errors
+    /// [`Cause::NoRoute`]: no upstream of this name, or several behind the bare endpoint.
+    pub(super) fn resolve(self, snapshot: &Snapshot) -> Result<Target<'_>, Cause> {
+        match self {
+            Self::Endpoint(name, query) => {
+                let route = match name {
+                    Some(name) => snapshot.routes.get(name),
+                    None => snapshot.single(),
+                };
+                let route = route.ok_or(Cause::NoRoute)?;
+                Ok(Target { route, forward: query.and_then(|q| with_query(route, q)) })
+            }
+            Self::Document(uri) => {
+                let route = snapshot.single().ok_or(Cause::NoRoute)?;
+                Ok(Target { route, forward: document_path(snapshot, route, uri) })
+            }
+        }
+    }
+}
+
+fn base(snapshot: &Snapshot) -> &str {
+    snapshot.config.server.path.trim_end_matches('/')
+}
+
+/// `Some(None)` for the endpoint itself, `Some(Some(name))` below it. A trailing slash is the same place.
+fn endpoint<'a>(base: &str, path: &'a str) -> Option<Option<&'a str>> {
+    let rest = path.strip_prefix(base)?;
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let name = rest.strip_prefix('/')?;
+    (!name.is_empty() && !name.contains('/')).then_some(Some(name))
+}
+
+/// `/.well-known/NAME[/...]`, or the same below an endpoint (OpenID clients append it to the issuer).
+fn is_document(path: &str) -> bool {
+    let Some(at) = path.find(WELL_KNOWN) else { return false };
+    let name = path[at + WELL_KNOWN.len()..].split('/').next().unwrap_or_default();
+    DOCUMENTS.contains(&name)
+}
+
+/// The same document of the upstream: our endpoint's path in it becomes the upstream's.
+fn document_path(snapshot: &Snapshot, route: &Route, uri: &Uri) -> Option<PathAndQuery> {
+    let base = base(snapshot);
+    let theirs = route.path.trim_end_matches('/');
+    let at = uri.path().find(WELL_KNOWN)?;
+    let (before, rest) = uri.path().split_at(at);
+    let named = format!("{base}/{}", route.spec.name);
+    let ours = |p: &str| p == base || p == named;
+    let document = rest[WELL_KNOWN.len()..].split('/').next().unwrap_or_default();
+    let suffix = &rest[WELL_KNOWN.len() + document.len()..];
+    let before = if ours(before) { theirs } else { before };
+    let suffix = if ours(suffix.trim_end_matches('/')) { theirs } else { suffix };
+    let query = uri.query().map(|q| format!("?{q}")).unwrap_or_default();
+    format!("{before}{WELL_KNOWN}{document}{suffix}{query}").parse().ok()
+}
+
+/// The upstream's own path with the client's query after the configured one.
+fn with_query(route: &Route, query: &str) -> Option<PathAndQuery> {
+    let own = &route.path_and_query;
+    let joint = if own.contains('?') { '&' } else { '?' };
+    format!("{own}{joint}{query}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trailing_slash_is_the_same_place() {
+        assert_eq!(endpoint("/mcp", "/mcp"), Some(None));
+        assert_eq!(endpoint("/mcp", "/mcp/"), Some(None));
+        assert_eq!(endpoint("/mcp", "/mcp/files"), Some(Some("files")));
+        assert_eq!(endpoint("/mcp", "/mcp/files/"), Some(Some("files")));
+        assert_eq!(endpoint("/mcp", "/mcpx"), None);
+        assert_eq!(endpoint("/mcp", "/mcp/a/b"), None);
+        assert_eq!(endpoint("", "/"), Some(None));
+    }
+
+    #[test]
+    fn only_oauth_documents_are_documents() {
+        assert!(is_document("/.well-known/oauth-protected-resource/mcp"));
+        assert!(is_document("/mcp/.well-known/openid-configuration"));
+        assert!(!is_document("/.well-known/security.txt"));
+        assert!(!is_document("/.well-known/oauth-protected-resourceful"));
+    }
+}

@@ -1,0 +1,202 @@
+//! The compiled configuration that a call holds to its end. The only place that turns configuration into
+//! live objects; what a reload does not change (pools, catalogs, bucket levels) is taken over from before.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::uri::PathAndQuery;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{self, AuthMode, Coercion, Config, Target},
+    glob::Globs,
+    mcp::normalize::{self, Rules},
+    policy::{
+        auth::{Key, KeyTable},
+        origin::OriginPolicy,
+        rate_limit::{Buckets, Quota},
+    },
+    proxy::limits::Limits,
+    upstream::{Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream},
+};
+
+/// What a key may do.
+#[derive(Debug)]
+pub struct KeyFacts {
+    /// Public tool names.
+    pub tools: Globs,
+    /// Its own rate.
+    pub rate: Option<Quota>,
+    /// Its own `schema_coercion`.
+    pub coercion: Option<Coercion>,
+}
+
+/// One upstream as the pipeline uses it.
+pub struct Route {
+    /// As configured; compared at reload.
+    pub spec: config::Upstream,
+    /// Who answers.
+    pub upstream: Arc<dyn Upstream>,
+    /// What it offers.
+    pub catalog: Arc<Catalog>,
+    /// Host for spans.
+    pub address: Arc<str>,
+    /// Port for spans; 0 where there is none.
+    pub port: u16,
+    /// Path of its endpoint, for the well-known paths below it.
+    pub path: String,
+    /// The same with its configured query.
+    pub path_and_query: String,
+    /// Ends the catalog's task.
+    stop: CancellationToken,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Route").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// One configuration, compiled.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// As checked.
+    pub config: Config,
+    /// Which origins and hosts may call.
+    pub origin: OriginPolicy,
+    /// Who may call.
+    pub keys: KeyTable<KeyFacts>,
+    /// How often.
+    pub limits: Limits,
+    /// Where to, by name.
+    pub routes: BTreeMap<Arc<str>, Arc<Route>>,
+}
+
+impl Snapshot {
+    /// Compiles a configuration, taking over from `before` what is the same. New catalogs begin to learn at
+    /// once; call it inside the runtime.
+    ///
+    /// # Errors
+    /// An upstream's TLS files cannot be used; the text names it.
+    pub fn build(config: Config, before: Option<&Self>) -> Result<Self, String> {
+        let mut routes = BTreeMap::new();
+        let mut fresh = Vec::new();
+        for spec in &config.upstreams {
+            let kept = before.and_then(|b| b.routes.get(&spec.name)).filter(|r| r.spec == *spec);
+            let route = match kept {
+                Some(route) => Arc::clone(route),
+                None => {
+                    let route =
+                        Arc::new(Route::new(spec).map_err(|e| format!("upstream {}: {e}", spec.name))?);
+                    fresh.push(Arc::clone(&route));
+                    route
+                }
+            };
+            routes.insert(Arc::clone(&spec.name), route);
+        }
+        fresh.iter().for_each(|r| r.learn());
+        Ok(Self {
+            origin: OriginPolicy::new(
+                &config.server.allowed_origins,
+                &config.server.allowed_hosts,
+                config.server.listen.ip().is_loopback(),
+            ),
+            keys: KeyTable::new(config.keys.iter().map(|k| key(k, &config.limits, before))),
+            limits: Limits {
+                concurrency: config.limits.concurrency,
+                rate: config.limits.rate.map(quota),
+                per_tool: config.limits.per_tool.iter().map(|(g, r)| (g.clone(), quota(*r))).collect(),
+            },
+            routes,
+            config,
+        })
+    }
+
+    /// The upstream behind the bare endpoint: the only one there is.
+    #[must_use]
+    pub fn single(&self) -> Option<&Arc<Route>> {
+        let mut all = self.routes.values();
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    /// Whether clients' credentials go to the upstream.
+    #[must_use]
+    pub fn passthrough(&self) -> bool {
+        self.config.auth == AuthMode::Passthrough
+    }
+
+    /// Which repairs apply to a call.
+    #[must_use]
+    pub fn rules(&self, route: &Route, key: Option<&KeyFacts>) -> Rules {
+        let n = self.config.normalize;
+        let coercion =
+            key.and_then(|k| k.coercion).or(route.spec.schema_coercion).unwrap_or(n.schema_coercion);
+        Rules {
+            params: n.params,
+            arguments: n.arguments,
+            direct_tool_method: n.direct_tool_method,
+            fill_arguments: n.fill_arguments,
+            coercion: match coercion {
+                Coercion::Off => normalize::Coercion::Off,
+                Coercion::Safe => normalize::Coercion::Safe,
+                Coercion::Full => normalize::Coercion::Full,
+            },
+        }
+    }
+
+    /// Ends the catalogs that `after` no longer uses.
+    pub fn retire(&self, after: Option<&Self>) {
+        for (name, route) in &self.routes {
+            let kept = after.and_then(|a| a.routes.get(name)).is_some_and(|r| Arc::ptr_eq(r, route));
+            if !kept {
+                route.stop.cancel();
+            }
+        }
+    }
+}
+
+impl Route {
+    fn new(spec: &config::Upstream) -> Result<Self, String> {
+        let (upstream, address, port, place): (Arc<dyn Upstream>, _, _, _) = match &spec.target {
+            Target::Http(url) => {
+                let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
+                (
+                    Arc::new(HttpUpstream::new(spec)?),
+                    url.host().unwrap_or_default(),
+                    port,
+                    url.path_and_query(),
+                )
+            }
+            Target::Builtin => (Arc::new(Builtin::new()), "builtin", 0, None),
+        };
+        Ok(Self {
+            catalog: Arc::new(Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), spec.timeout)),
+            upstream,
+            address: address.into(),
+            port,
+            path: place.map_or("/", PathAndQuery::path).to_owned(),
+            path_and_query: place.map_or("/", PathAndQuery::as_str).to_owned(),
+            spec: spec.clone(),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    fn learn(&self) {
+        let (catalog, upstream) = (Arc::clone(&self.catalog), Arc::clone(&self.upstream));
+        tokio::spawn(catalog.run(upstream, self.stop.clone()));
+    }
+}
+
+fn key(key: &config::Key, limits: &config::Limits, before: Option<&Snapshot>) -> Key<KeyFacts> {
+    let same = before
+        .filter(|b| b.config.limits.per_tool == limits.per_tool)
+        .and_then(|b| b.keys.by_hash(&key.sha256));
+    let buckets =
+        same.map_or_else(|| Arc::new(Buckets::new(limits.per_tool.len())), |k| Arc::clone(&k.buckets));
+    let facts =
+        KeyFacts { tools: key.tools.clone(), rate: key.rate.map(quota), coercion: key.schema_coercion };
+    Key { name: Arc::clone(&key.name), sha256: key.sha256, expires: key.expires, buckets, facts }
+}
+
+fn quota(rate: config::Rate) -> Quota {
+    Quota::new(rate.count, rate.per)
+}
