@@ -140,6 +140,27 @@ mod tests {
         walk(&Cli::command());
     }
 
+    fn exit(args: &[&str]) -> ExitCode {
+        main(args.iter().map(Into::into))
+    }
+
+    #[test]
+    fn exit_codes_tell_usage_from_success() {
+        let wrong = ExitCode::from(USAGE);
+        assert_eq!(exit(&["smartgate", "--version"]), ExitCode::SUCCESS);
+        assert_eq!(exit(&["smartgate", "check", "--help"]), ExitCode::SUCCESS);
+        assert_eq!(exit(&["smartgate", "check", "config/minimal.toml"]), ExitCode::SUCCESS);
+        assert_eq!(exit(&["smartgate", "check", "-c", "tests/fixtures/bad-config/units.toml"]), wrong);
+        for args in
+            [&["smartgate"][..], &["smartgate", "check"], &["smartgate", "doctor"], &["smartgate", "chekc"]]
+        {
+            assert_eq!(exit(args), wrong, "{args:?}");
+        }
+        assert_eq!(exit(&["smartgate", "key", "new", ""]), wrong);
+        assert_eq!(exit(&["smartgate", "connect", "emacs"]), wrong);
+        assert_eq!(exit(&["smartgate", "connect"]), ExitCode::SUCCESS);
+    }
+
     #[test]
     fn later_commands_are_not_present_ones() {
         let known = known_commands();

@@ -46,7 +46,7 @@ pub(super) const RETRIES: u32 = 1;
 pub(super) const SCHEMA_COERCION: &str = "safe";
 /// Beside the file, or in the state directory without one.
 pub(super) const JOURNAL: &str = "audit.jsonl";
-/// At most a second of records is lost when the machine fails; the process failing loses none of them.
+/// At most a second of records is lost when the process is killed or the machine fails; a call does not wait.
 pub(super) const FSYNC: &str = "1s";
 /// A quarter of a million records or so; opens in an editor.
 pub(super) const ROTATE: &str = "256MiB";
@@ -441,7 +441,7 @@ pub(super) struct Journal {
 pub(super) enum OnError {
     /// They are refused with 503.
     Deny,
-    /// They are served and not recorded.
+    /// They are served all the same.
     Serve,
 }
 

@@ -321,10 +321,14 @@ pub use problem::{Problem, Problems};
 pub use schema::schema;
 
 mod check;
+#[cfg(test)]
+mod docs;
 mod file;
 mod later;
 mod load;
 mod problem;
 mod schema;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod text;

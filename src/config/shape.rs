@@ -14,11 +14,18 @@ use super::{later, problem::Findings};
 
 /// What the schema allows at one place.
 enum Shape {
-    Table { known: BTreeMap<String, Shape>, other: Option<Box<Shape>> },
+    Table {
+        known: BTreeMap<String, Shape>,
+        other: Option<Box<Shape>>,
+    },
     List(Box<Shape>),
-    Text,
+    /// Text of this kind.
+    Text(String),
     Words(Vec<String>),
-    Integer { min: i64, max: i64 },
+    Integer {
+        min: i64,
+        max: i64,
+    },
     Boolean,
     DateTime,
 }
@@ -63,7 +70,7 @@ fn compile(schema: &Value, root: &Value) -> Shape {
         },
         Some("boolean") => Shape::Boolean,
         Some("string") if schema["format"] == "date-time" => Shape::DateTime,
-        _ => Shape::Text,
+        _ => Shape::Text(schema["title"].as_str().unwrap_or("text").to_owned()),
     }
 }
 
@@ -139,7 +146,7 @@ fn fit_value(
             }
             format!("`{}`: must be a whole number from {min} to {max}", path.name())
         }
-        (DeValue::String(_), Shape::Text | Shape::Words(_))
+        (DeValue::String(_), Shape::Text(_) | Shape::Words(_))
         | (DeValue::Boolean(_), Shape::Boolean)
         | (DeValue::Datetime(_), Shape::DateTime) => return true,
         (found, _) => later::key(&path.name(), Some(found.type_str()))
@@ -149,14 +156,16 @@ fn fit_value(
     false
 }
 
-fn wanted(shape: &Shape) -> &'static str {
+fn wanted(shape: &Shape) -> String {
     match shape {
-        Shape::Table { .. } => "a table",
-        Shape::List(_) => "a list",
-        Shape::Text | Shape::Words(_) => "text in quotes",
-        Shape::Integer { .. } => "a whole number",
-        Shape::Boolean => "true or false",
-        Shape::DateTime => "a date and time such as 2027-01-01T00:00:00Z, without quotes",
+        Shape::Table { .. } => "a table".into(),
+        Shape::List(_) => "a list".into(),
+        Shape::Text(kind) if kind == "text" => "text in quotes".into(),
+        Shape::Text(kind) => format!("text in quotes ({kind})"),
+        Shape::Words(words) => format!("one of {}, in quotes", words.join(", ")),
+        Shape::Integer { .. } => "a whole number".into(),
+        Shape::Boolean => "true or false".into(),
+        Shape::DateTime => "a date and time such as 2027-01-01T00:00:00Z, without quotes".into(),
     }
 }
 

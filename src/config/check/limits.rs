@@ -18,7 +18,8 @@ impl Checker<'_> {
         per_tool.sort_by_key(|(_, rate)| rate.at);
         let per_tool = per_tool.into_iter().filter_map(|(glob, rate)| {
             if glob.is_empty() || glob.starts_with('!') {
-                self.findings.problem(rate.at, format!("`limits.per_tool`: `{glob}` matches nothing"));
+                self.findings
+                    .problem(rate.at, format!("`limits.per_tool`: the glob \"{glob}\" matches nothing"));
             }
             let key = format!("limits.per_tool.\"{glob}\"");
             self.parsed(&key, &rate, text::rate).map(|rate| (Globs::new([&glob]), rate))

@@ -118,15 +118,14 @@ fn origin(text: &str) -> Result<(), String> {
     };
     match text {
         "*" | "null" => Ok(()),
-        _ => {
-            fits().ok_or_else(|| format!("`{text}` is no origin such as https://app.example.com, and not *"))
-        }
+        _ => fits()
+            .ok_or_else(|| format!("`{text}` is neither * nor an origin such as https://app.example.com")),
     }
 }
 
 fn host(text: &str) -> Result<(), String> {
     let fits = text == "*" || bare_authority(text);
-    fits.then_some(()).ok_or_else(|| format!("`{text}` is no host such as mcp.example.com, and not *"))
+    fits.then_some(()).ok_or_else(|| format!("`{text}` is neither * nor a host such as mcp.example.com"))
 }
 
 /// A host and perhaps a port, and no wildcard: `*.example.com` would never match.

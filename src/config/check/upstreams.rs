@@ -23,16 +23,14 @@ impl Checker<'_> {
         let mut builtin = None;
         let mut upstreams = Vec::new();
         for (name, upstream) in written {
-            let at = upstream.at;
-            let upstream = self.upstream(&name, upstream, several);
-            if upstream.target == Target::Builtin
-                && let Some(first) = builtin.replace(name)
-            {
-                let message =
-                    format!("`upstreams.{}`: `{first}` has the built-in tools already", upstream.name);
-                self.findings.problem(at, message);
+            let again = upstream.value.builtin.as_ref().filter(|b| b.value);
+            if let Some((At { at, .. }, first)) = again.zip(builtin.as_ref()) {
+                let message = format!("`upstreams.{name}`: `{first}` has the built-in tools already");
+                self.findings.problem(*at, message);
+            } else if again.is_some() {
+                builtin = Some(name.clone());
             }
-            upstreams.push(upstream);
+            upstreams.push(self.upstream(&name, upstream, several));
         }
         if upstreams.is_empty() {
             let only = file::Upstream { builtin: Some(At::outside(true)), ..Default::default() };
@@ -144,11 +142,11 @@ fn upstream_name(name: &str) -> Result<(), String> {
 
 /// An `http` or `https` URL. It is never shown: it may hold a password or a token.
 pub(super) fn url(text: &str) -> Result<Uri, String> {
-    let example = "must be an http or https URL such as http://127.0.0.1:3001/mcp";
-    let uri: Uri = text.parse().map_err(|_| example.to_owned())?;
-    let authority = uri.authority().ok_or(example)?;
+    let wrong = "must be an http:// or https:// URL with a host";
+    let uri: Uri = text.parse().map_err(|_| wrong.to_owned())?;
+    let authority = uri.authority().ok_or(wrong)?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) || authority.host().is_empty() {
-        return Err(example.into());
+        return Err(wrong.into());
     }
     if authority.as_str().contains('@') {
         return Err("must not hold a name or password; use `headers`".into());
