@@ -48,9 +48,9 @@ struct Call<'a> {
 /// Answers one JSON-RPC message. `version` is the `MCP-Protocol-Version` header.
 pub(super) async fn answer(version: Option<&HeaderValue>, body: &[u8], workers: &Arc<Semaphore>) -> Reply {
     let message: Message<'_> = match serde_json::from_slice(body) {
-        Ok(message) => message,
-        Err(e) if e.is_data() => return malformed(INVALID_REQUEST, "the body is not one JSON-RPC message"),
-        Err(_) => return malformed(PARSE_ERROR, "the body is not JSON"),
+        Ok(message) if body.trim_ascii_start().starts_with(b"{") => message,
+        Err(e) if !e.is_data() => return malformed(PARSE_ERROR, "the body is not JSON"),
+        _ => return malformed(INVALID_REQUEST, "the body is not one JSON-RPC message"),
     };
     let (Some(method), Some(id)) = (message.method.as_deref(), message.id) else { return Reply::Accepted };
     let params = match message.params {

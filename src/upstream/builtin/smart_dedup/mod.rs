@@ -5,6 +5,9 @@ mod group;
 mod paragraphs;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value, json};
 
 use self::group::{Duplicate, Rule, duplicates};
