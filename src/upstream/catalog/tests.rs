@@ -1,1 +1,0 @@
-//! The catalog against real servers on loopback.
