@@ -3,9 +3,25 @@
 //! The call path does nothing but fill in a [`record::Record`] and hand it to the [`Recorder`]; one thread
 //! does the rest. Invariant: one record per message that reached the pipeline, whatever happened to it.
 
+mod collector;
+mod export;
+mod health;
+mod journal;
+mod line;
+mod otel_env;
+mod otlp;
+mod protobuf;
 pub mod record;
 mod recorder;
+mod redact;
+mod segments;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod text;
+pub mod verify;
 
-pub use recorder::{
-    AuditUnavailable, ExporterState, JournalState, Recorder, RecorderThread, StartError, Status,
-};
+mod worker;
+
+pub use health::{ExporterState, JournalState};
+pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status};

@@ -1,28 +1,34 @@
-//! The handle that the pipeline holds, and the thread behind it. Owns the order of things: a record is
-//! counted, written, then exported. Does not own the file (`journal`) or the spans (`otlp`).
-//! Invariant: handing over a record never blocks, never fails and never loses it without counting it.
+//! The handle that the pipeline holds. Owns what happens when too much waits; the thread behind it (`worker`)
+//! owns the rest. Invariant: handing over a record never blocks, never fails and never loses it without counting it.
 
 use std::{
     fmt, io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc,
+        atomic::{AtomicU64, Ordering},
         mpsc,
     },
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwap;
 
-use super::record::{Outcome, Record};
+use super::{
+    export::Exporter,
+    health::{ExporterHealth, ExporterState, JournalHealth, JournalState, Step},
+    journal::Journal,
+    line::{Chain, Start},
+    otel_env::Settings,
+    record::{Outcome, Record},
+    redact::Masks,
+    sync::Syncer,
+    worker::Worker,
+};
 use crate::{config, metrics::Metrics};
 
 /// Bytes of records that may wait: about 80,000 records without payloads, some seconds at full speed.
 const BACKLOG: u64 = 64 * 1024 * 1024;
-/// Records are gathered for this long, so that a busy process wakes the thread a thousand times a second at most.
-const GATHER: Duration = Duration::from_millis(1);
 
 /// Why the recorder could not start.
 #[derive(Debug)]
@@ -68,36 +74,6 @@ impl fmt::Display for AuditUnavailable {
 
 impl std::error::Error for AuditUnavailable {}
 
-/// Whether lines reach the disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JournalState {
-    /// They do.
-    Ok,
-    /// They wait in memory.
-    Failing {
-        /// What the system said.
-        message: String,
-        /// Since when.
-        since: SystemTime,
-    },
-}
-
-/// Whether spans reach a collector.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExporterState {
-    /// None is configured.
-    Off,
-    /// The last batch was taken, or none has been sent yet.
-    Ok,
-    /// The last batch was not taken.
-    Failing {
-        /// What went wrong.
-        message: String,
-        /// Since when.
-        since: SystemTime,
-    },
-}
-
 /// What `/readyz` tells about recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
@@ -117,24 +93,16 @@ pub struct Status {
 
 /// What the handle and the thread share.
 #[derive(Debug)]
-struct Shared {
-    pending: AtomicU64,
-    failing: AtomicBool,
-    lost: AtomicU64,
+pub(super) struct Shared {
+    /// What the records weigh that are not written yet.
+    pub(super) pending: AtomicU64,
+    /// Records that found no room since the last one that did.
+    pub(super) lost: AtomicU64,
+    pub(super) health: JournalHealth,
+    pub(super) masks: ArcSwap<Masks>,
+    pub(super) metrics: Arc<Metrics>,
+    exporter: Option<Arc<ExporterHealth>>,
     deny: bool,
-    state: Mutex<JournalState>,
-    masks: ArcSwap<Masks>,
-    metrics: Arc<Metrics>,
-}
-
-/// Which members of kept payloads are masked.
-#[derive(Debug)]
-struct Masks(Option<config::Globs>);
-
-impl Masks {
-    fn of(audit: &config::Audit) -> Self {
-        Self((audit.capture != config::Capture::Full).then(|| audit.redact.clone()))
-    }
 }
 
 /// Takes the records of finished calls. Cheap to clone.
@@ -168,27 +136,39 @@ impl Recorder {
     ///
     /// # Errors
     /// The journal is locked by another process, is not a journal, or cannot be opened; or the exporter's
-    /// settings are wrong. A collector that does not answer is no error.
+    /// settings are wrong. A disk that is full, or a collector that does not answer, is no error.
     pub fn start(
         audit: &config::Audit,
-        _telemetry: &config::Telemetry,
+        telemetry: &config::Telemetry,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, RecorderThread), StartError> {
-        let (sender, receiver) = mpsc::channel();
+        let refused = |error| StartError::Io(audit.journal.path.clone(), error);
+        let export = Settings::resolve(telemetry).map_err(StartError::Exporter)?;
+        let (journal, end) = Journal::open(&audit.journal)?;
+        let chain = Chain::new(end.prev);
+        let exporter = match export {
+            Some(settings) => {
+                Some(Exporter::start(settings, chain.boot(), &metrics).map_err(StartError::Exporter)?)
+            }
+            None => None,
+        };
         let shared = Arc::new(Shared {
             pending: AtomicU64::new(0),
-            failing: AtomicBool::new(false),
             lost: AtomicU64::new(0),
-            deny: audit.journal.deny_on_error,
-            state: Mutex::new(JournalState::Ok),
+            health: JournalHealth::default(),
             masks: ArcSwap::from_pointee(Masks::of(audit)),
             metrics,
+            exporter: exporter.as_ref().map(Exporter::health),
+            deny: audit.journal.deny_on_error,
         });
         let theirs = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("recorder".into())
-            .spawn(move || run(&receiver, &theirs))
-            .map_err(|e| StartError::Io(audit.journal.path.clone(), e))?;
+        let report = Box::new(move |result| theirs.synced(&result));
+        let syncer = Syncer::start(audit.journal.fsync, report).map_err(refused)?;
+        let (sender, receiver) = mpsc::channel();
+        let start = Start { healed_bytes: end.healed_bytes };
+        let worker = Worker::new(receiver, Arc::clone(&shared), journal, chain, syncer, exporter, start);
+        let thread =
+            thread::Builder::new().name("recorder".into()).spawn(|| worker.run()).map_err(refused)?;
         Ok((Self { sender: sender.clone(), shared }, RecorderThread { sender, thread }))
     }
 
@@ -200,6 +180,7 @@ impl Recorder {
             self.shared.pending.fetch_sub(weight, Ordering::Relaxed);
             self.shared.lose(&record);
         } else if let Err(mpsc::SendError(Some(record))) = self.sender.send(Some(record)) {
+            self.shared.health.dead();
             self.shared.lose(&record);
         }
     }
@@ -223,11 +204,11 @@ impl Recorder {
     pub fn status(&self) -> Status {
         let metrics = &self.shared.metrics;
         Status {
-            journal: self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            journal: self.shared.health.state(),
             denying: self.shared.denying(),
             records: metrics.journal_records.get(),
             lost: metrics.journal_lost.get(),
-            exporter: ExporterState::Off,
+            exporter: self.shared.exporter.as_ref().map_or(ExporterState::Off, |e| e.state()),
             dropped_spans: metrics.spans_dropped.get(),
         }
     }
@@ -236,7 +217,7 @@ impl Recorder {
 impl Shared {
     fn denying(&self) -> bool {
         let full = || self.pending.load(Ordering::Relaxed) > BACKLOG;
-        self.deny && (self.failing.load(Ordering::Relaxed) || full())
+        self.deny && (self.health.is_failing() || full())
     }
 
     /// With `deny`, a call that was let in is never dropped; refusals are, or a flood of them fills memory.
@@ -249,22 +230,11 @@ impl Shared {
         self.metrics.journal_lost.inc();
         self.metrics.observe(record);
     }
-}
 
-fn run(receiver: &mpsc::Receiver<Option<Record>>, shared: &Shared) {
-    while let Ok(Some(first)) = receiver.recv() {
-        thread::sleep(GATHER);
-        take(&first, shared);
-        for next in receiver.try_iter() {
-            match next {
-                Some(record) => take(&record, shared),
-                None => return,
-            }
+    fn synced(&self, result: &io::Result<()>) {
+        if result.is_err() {
+            self.metrics.journal_errors.inc();
         }
+        self.health.report(Step::Sync, result);
     }
-}
-
-fn take(record: &Record, shared: &Shared) {
-    shared.metrics.observe(record);
-    shared.pending.fetch_sub(record.weight(), Ordering::Relaxed);
 }

@@ -466,7 +466,7 @@ pub(super) enum Capture {
 pub(super) struct Telemetry {
     /// Where spans go. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`; nothing is exported without either.
     pub(super) otlp: Option<At<UrlText>>,
-    /// How they go there. Default: `OTEL_EXPORTER_OTLP_PROTOCOL`, else `grpc`.
+    /// How they go there. Default: `OTEL_EXPORTER_OTLP_PROTOCOL`, else `grpc` (`http/protobuf` on port 4318).
     #[schemars(extend("default" = OTLP_PROTOCOL))]
     pub(super) protocol: Option<At<OtlpProtocol>>,
     /// Extra headers of the export.

@@ -3,7 +3,7 @@
 pub mod builtin;
 pub mod catalog;
 pub mod http;
-mod tls;
+pub(crate) mod tls;
 
 use std::{error::Error, future::Future, pin::Pin};
 

@@ -22,7 +22,7 @@ use crate::{
 ///
 /// # Errors
 /// Says which file is at fault and why; never quotes its contents.
-pub(super) fn client(files: &UpstreamTls) -> Result<ClientConfig, String> {
+pub(crate) fn client(files: &UpstreamTls) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let private = match &files.ca {
         Some(path) => certificates(&read(path)?, path)?,

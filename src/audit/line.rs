@@ -1,0 +1,279 @@
+//! The journal line of a record: its members, their order, and the hash chain. Knows nothing of files.
+//! Invariant: a line is one line of JSON; `hash` is its last member and covers every byte before `,"hash":`.
+
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    record::{Client, Edit, Failure, Record},
+    redact::Shown,
+    text::{self, Clock},
+};
+
+/// `prev` of the very first record.
+pub(super) const GENESIS: [u8; 64] = [b'0'; 64];
+/// Repairs that one record lists; `edits_omitted` counts the rest.
+const MOST_EDITS: usize = 256;
+
+/// What a line got that the record did not have: its place in the chain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) seq: u64,
+    /// Hex SHA-256 of the line.
+    pub(super) hash: [u8; 64],
+}
+
+/// The end of the chain. Every line goes through it, in order.
+#[derive(Debug)]
+pub(super) struct Chain {
+    boot: String,
+    seq: u64,
+    prev: [u8; 64],
+    clock: Clock,
+}
+
+/// What a `start` record says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    /// Bytes of a torn line that were cut off the journal's end.
+    pub(super) healed_bytes: u64,
+}
+
+impl Chain {
+    /// Continues after the line whose hash is `prev`, in a boot of its own.
+    pub(super) fn new(prev: [u8; 64]) -> Self {
+        Self { boot: ulid::Ulid::generate().to_string(), seq: 0, prev, clock: Clock::default() }
+    }
+
+    /// The boot's name: a ULID.
+    pub(super) fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// Appends the line that opens a boot, with `seq` 0.
+    pub(super) fn start(&mut self, out: &mut Vec<u8>, start: Start) {
+        let from = out.len();
+        self.open(out, "start", SystemTime::now());
+        out.extend_from_slice(b",\"version\":");
+        text::string(out, env!("CARGO_PKG_VERSION"));
+        out.extend_from_slice(b",\"pid\":");
+        text::number(out, std::process::id());
+        out.extend_from_slice(b",\"healed_bytes\":");
+        text::number(out, start.healed_bytes);
+        self.close(out, from);
+    }
+
+    /// Appends the line of a call. `lost` records before it have taken their numbers but left no line.
+    pub(super) fn call(
+        &mut self,
+        out: &mut Vec<u8>,
+        record: &Record,
+        payloads: &[Shown<'_>; 2],
+        lost: u64,
+    ) -> Place {
+        let from = out.len();
+        self.seq += lost;
+        self.open(out, "call", record.time);
+        members(out, record);
+        payload(out, b",\"arguments\":", &payloads[0]);
+        payload(out, b",\"result\":", &payloads[1]);
+        if lost > 0 {
+            out.extend_from_slice(b",\"lost\":");
+            text::number(out, lost);
+        }
+        self.close(out, from)
+    }
+
+    fn open(&mut self, out: &mut Vec<u8>, kind: &str, time: SystemTime) {
+        out.extend_from_slice(b"{\"v\":1,\"kind\":\"");
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(b"\",\"boot\":\"");
+        out.extend_from_slice(self.boot.as_bytes());
+        out.extend_from_slice(b"\",\"seq\":");
+        text::number(out, self.seq);
+        out.extend_from_slice(b",\"time\":\"");
+        self.clock.write(out, time);
+        out.push(b'"');
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>, from: usize) -> Place {
+        out.extend_from_slice(b",\"prev\":\"");
+        out.extend_from_slice(&self.prev);
+        out.push(b'"');
+        let hash = text::hex_of(&Sha256::digest(&out[from..]).into());
+        out.extend_from_slice(b",\"hash\":\"");
+        out.extend_from_slice(&hash);
+        out.extend_from_slice(b"\"}\n");
+        let place = Place { seq: self.seq, hash };
+        self.prev = hash;
+        self.seq += 1;
+        place
+    }
+}
+
+/// Everything between `time` and the payloads, in the order that users know.
+fn members(out: &mut Vec<u8>, r: &Record) {
+    out.extend_from_slice(b",\"duration_ms\":");
+    text::millis(out, r.duration.as_micros());
+    out.extend_from_slice(b",\"trace_id\":\"");
+    text::hex(out, &r.trace_id);
+    out.extend_from_slice(b"\",\"span_id\":\"");
+    text::hex(out, &r.span_id);
+    out.push(b'"');
+    span(out, b",\"parent_id\":", r.parent_id);
+    optional(out, b",\"principal\":", r.principal.as_deref());
+    client(out, &r.client);
+    optional(out, b",\"era\":", r.era.map(|e| e.as_str()));
+    optional(out, b",\"protocol_version\":", r.protocol_version.as_deref());
+    flag(out, b",\"bridged\":", r.bridged);
+    optional(out, b",\"upstream_version\":", r.upstream_version.as_deref());
+    optional(out, b",\"session\":", r.session.as_deref());
+    optional(out, b",\"method\":", r.method.as_deref());
+    optional(out, b",\"request_id\":", r.request_id.as_deref());
+    optional(out, b",\"upstream\":", r.upstream.as_deref());
+    optional(out, b",\"tool\":", r.tool.as_deref());
+    optional(out, b",\"original_method\":", r.original_method.as_deref());
+    out.extend_from_slice(b",\"normalized\":");
+    rules(out, &r.normalized);
+    flag(out, b",\"lossy\":", r.lossy);
+    edits(out, &r.edits);
+    out.extend_from_slice(b",\"shadow\":");
+    match &r.shadow {
+        Some(names) => rules(out, names),
+        None => null(out),
+    }
+    optional(out, b",\"outcome\":", Some(r.outcome.as_str()));
+    whole(out, b",\"status\":", r.status);
+    failure(out, r.error.as_ref());
+    out.extend_from_slice(b",\"upstream_ms\":");
+    match upstream_time(r) {
+        Some(time) => text::millis(out, time.as_micros()),
+        None => null(out),
+    }
+    whole(out, b",\"attempts\":", Some(r.attempts.len()));
+    whole(out, b",\"request_bytes\":", Some(r.request_bytes));
+    whole(out, b",\"response_bytes\":", Some(r.response_bytes));
+    out.extend_from_slice(b",\"tokens\":null");
+}
+
+/// Sum of all attempts, if there was one.
+pub(super) fn upstream_time(record: &Record) -> Option<Duration> {
+    (!record.attempts.is_empty()).then(|| record.attempts.iter().map(|a| a.duration).sum())
+}
+
+fn null(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"null");
+}
+
+fn flag(out: &mut Vec<u8>, name: &[u8], value: bool) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+fn optional(out: &mut Vec<u8>, name: &[u8], value: Option<&str>) {
+    out.extend_from_slice(name);
+    match value {
+        Some(value) => text::string(out, value),
+        None => null(out),
+    }
+}
+
+fn whole(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
+    out.extend_from_slice(name);
+    match value {
+        Some(value) => text::number(out, value),
+        None => null(out),
+    }
+}
+
+fn span(out: &mut Vec<u8>, name: &[u8], id: Option<[u8; 8]>) {
+    out.extend_from_slice(name);
+    match id {
+        Some(id) => {
+            out.push(b'"');
+            text::hex(out, &id);
+            out.push(b'"');
+        }
+        None => null(out),
+    }
+}
+
+fn client(out: &mut Vec<u8>, client: &Client) {
+    optional(out, b",\"client\":{\"name\":", client.name.as_deref());
+    optional(out, b",\"version\":", client.version.as_deref());
+    out.extend_from_slice(b",\"address\":");
+    match client.ip() {
+        Some(ip) => {
+            use std::io::Write;
+            out.push(b'"');
+            write!(out, "{ip}").expect("a Vec takes every write");
+            out.push(b'"');
+        }
+        None => null(out),
+    }
+    out.push(b'}');
+}
+
+fn list<T>(out: &mut Vec<u8>, items: &[T], mut one: impl FnMut(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (n, item) in items.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        one(out, item);
+    }
+    out.push(b']');
+}
+
+fn rules(out: &mut Vec<u8>, names: &[&'static str]) {
+    list(out, names, |out, name| text::string(out, name));
+}
+
+/// Appends the list of edits that a record shows, as JSON.
+pub(super) fn edit_list(out: &mut Vec<u8>, edits: &[Edit]) {
+    list(out, &edits[..edits.len().min(MOST_EDITS)], |out, edit| {
+        optional(out, b"{\"rule\":", Some(edit.rule));
+        optional(out, b",\"path\":", Some(&edit.path));
+        optional(out, b",\"from\":", Some(edit.from));
+        optional(out, b",\"to\":", Some(edit.to));
+        out.push(b'}');
+    });
+}
+
+fn edits(out: &mut Vec<u8>, edits: &[Edit]) {
+    out.extend_from_slice(b",\"edits\":");
+    edit_list(out, edits);
+    if edits.len() > MOST_EDITS {
+        whole(out, b",\"edits_omitted\":", Some(edits.len() - MOST_EDITS));
+    }
+}
+
+fn failure(out: &mut Vec<u8>, failure: Option<&Failure>) {
+    out.extend_from_slice(b",\"error\":");
+    let Some(failure) = failure else { return null(out) };
+    optional(out, b"{\"reason\":", failure.reason);
+    whole(out, b",\"code\":", failure.code);
+    optional(out, b",\"message\":", Some(&failure.message));
+    out.push(b'}');
+}
+
+fn payload(out: &mut Vec<u8>, name: &[u8], payload: &Shown<'_>) {
+    out.extend_from_slice(name);
+    let (sha256, kept) = match payload {
+        Shown::None => return null(out),
+        Shown::Hash(sha256) => (sha256, None),
+        Shown::Kept { sha256, value, truncated } => (sha256, Some((value, truncated))),
+    };
+    out.extend_from_slice(b"{\"sha256\":\"");
+    text::hex(out, *sha256);
+    out.push(b'"');
+    if let Some((value, truncated)) = kept {
+        if let Some(value) = value {
+            out.extend_from_slice(b",\"value\":");
+            out.extend_from_slice(value);
+        }
+        flag(out, b",\"truncated\":", *truncated);
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,98 @@
+//! When written lines are forced to disk. A thread of its own does it, so that a slow disk does not hold up
+//! metrics and spans. Owns the timing; not what a failure means (the recorder's state does).
+//! Invariant: from a write to the start of its sync no more than the interval passes.
+
+use std::{
+    fs::File,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+#[derive(Debug, Default)]
+struct State {
+    /// The segment with lines that are not synced.
+    dirty: Option<Arc<File>>,
+    stop: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a sync reported.
+pub(super) type Report = Box<dyn Fn(std::io::Result<()>) + Send>;
+
+/// Syncs segments some time after they were written to.
+pub(super) struct Syncer {
+    interval: Duration,
+    report: Option<Report>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Syncer {
+    /// With an interval of zero every [`wrote`](Self::wrote) syncs before it returns, and there is no thread.
+    pub(super) fn start(interval: Duration, report: Report) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        if interval.is_zero() {
+            return Ok(Self { interval, report: Some(report), shared, thread: None });
+        }
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("journal-sync".into())
+            .spawn(move || run(&theirs, interval, &report))?;
+        Ok(Self { interval, report: None, shared, thread: Some(thread) })
+    }
+
+    /// Lines were written to `segment`.
+    pub(super) fn wrote(&self, segment: Arc<File>) {
+        if let Some(report) = &self.report {
+            return report(segment.sync_data());
+        }
+        let clean = self.shared.lock().dirty.replace(segment).is_none();
+        if clean {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Syncs what is left and ends the thread.
+    pub(super) fn stop(mut self) {
+        self.shared.lock().stop = true;
+        self.shared.changed.notify_one();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!(interval = ?self.interval, "the sync thread ended before its time");
+        }
+    }
+}
+
+fn run(shared: &Shared, interval: Duration, report: &Report) {
+    loop {
+        let mut state = shared.lock();
+        while state.dirty.is_none() && !state.stop {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let wait = shared.changed.wait_timeout_while(state, interval, |s| !s.stop);
+        let mut state = wait.unwrap_or_else(PoisonError::into_inner).0;
+        let (segment, stop) = (state.dirty.take(), state.stop);
+        drop(state);
+        if let Some(segment) = segment {
+            let result = segment.sync_data();
+            if result.is_err() {
+                shared.lock().dirty.get_or_insert(segment);
+            }
+            report(result);
+        }
+        if stop {
+            return;
+        }
+    }
+}
