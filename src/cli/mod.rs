@@ -10,6 +10,7 @@ use std::{
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
+pub mod audit;
 pub mod check;
 pub mod connect;
 pub mod key;
@@ -41,6 +42,8 @@ struct Cli {
 enum Command {
     /// Run the gateway
     Serve(serve::Args),
+    /// Read journals: verify; later tail, query and stats
+    Audit(audit::Args),
     /// Find all problems of configuration files
     Check(check::Args),
     /// Make bearer keys
@@ -67,6 +70,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(command: Command) -> ExitCode {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Audit(args) => audit::run(args),
         Command::Check(args) => check::run(args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),

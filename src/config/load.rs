@@ -137,6 +137,12 @@ pub fn state_dir() -> Option<PathBuf> {
     state.map(|dir| dir.join("smartgate"))
 }
 
+/// The journal of a gateway that runs without a file.
+#[must_use]
+pub fn default_journal() -> Option<PathBuf> {
+    state_dir().map(|dir| dir.join(file::JOURNAL))
+}
+
 pub(super) fn from_text(
     text: &str,
     base: &Path,

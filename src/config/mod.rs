@@ -257,7 +257,7 @@ pub enum Capture {
 pub struct Telemetry {
     /// Where spans go; `None` leaves it to `OTEL_EXPORTER_OTLP_ENDPOINT`, and exports nothing without that.
     pub otlp: Option<String>,
-    /// gRPC, or HTTP with protobuf; `None` leaves it to `OTEL_EXPORTER_OTLP_PROTOCOL`, else gRPC.
+    /// gRPC, or HTTP with protobuf; `None` leaves it to `OTEL_EXPORTER_OTLP_PROTOCOL`, else to the port.
     pub protocol: Option<OtlpProtocol>,
     /// Extra export headers; values are secrets.
     pub headers: BTreeMap<String, Secret>,
@@ -316,7 +316,9 @@ pub fn key_name(name: &str) -> Result<(), String> {
 }
 
 pub use crate::glob::Globs;
-pub use load::{CliOverrides, Loaded, Source, default_with, from_str, load, load_with, state_dir};
+pub use load::{
+    CliOverrides, Loaded, Source, default_journal, default_with, from_str, load, load_with, state_dir,
+};
 pub use problem::{Problem, Problems};
 pub use schema::schema;
 
