@@ -1,7 +1,8 @@
 """The conformance suite's other half: it plays the server and judges a real client, here with the gateway between them.
 
 The suite starts its server and then the client's command. For the runs through the gateway that command is this file,
-which puts a gateway in front of the suite's server for as long as the client runs. Both runs must give the same counts.
+which puts a gateway in front of the suite's server for as long as the client runs. Both runs must give the same verdicts;
+how often each was given may differ, since the gateway makes calls of its own to learn the server's tools.
 """
 import pathlib
 import re
@@ -13,7 +14,8 @@ from harness import HERE, NODE, Stack, check, run
 
 SUITE = HERE / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 CLIENT = [NODE, HERE / "clients/conformance_client.mjs"]
-COUNTS = re.compile(r"Passed: (\d+)/(\d+), (\d+) failed, (\d+) warnings")
+VERDICT = re.compile(r"\[(\S+) *\] \S*?(SUCCESS|FAILURE|WARNING|SKIPPED)")
+COLOUR = re.compile(r"\x1b\[\d+m")
 SCENARIOS = [
     ("initialize", "2025-11-25"), ("tools_call", "2025-11-25"), ("tools_call", "2026-07-28"),
     ("elicitation-sep1034-client-defaults", "2025-11-25"), ("sse-retry", "2025-11-25"),
@@ -23,22 +25,23 @@ SCENARIOS = [
 
 
 def judged(command, scenario, revision):
+    """({(check, verdict)}, all that the suite said)."""
     words = " ".join(map(str, command))
     _status, out, err = run(
         [NODE, SUITE, "client", "--command", words, "--scenario", scenario, "--spec-version", revision], seconds=90)
-    found = COUNTS.search(out + err)
-    check(found, lambda: f"the suite gave no result: {(out + err)[-2000:]}")
-    return tuple(map(int, found.groups())), out + err
+    said = COLOUR.sub("", out + err)
+    return set(VERDICT.findall(said)), said
 
 
 def scenario_test(bench, scenario, revision):
     def test():
-        direct, out = judged(CLIENT, scenario, revision)
-        check(direct[0] == direct[1] and direct[2] == 0, f"fails without the gateway: {out[-2000:]}")
+        direct, said = judged(CLIENT, scenario, revision)
+        good = direct and {verdict for _, verdict in direct} <= {"SUCCESS", "SKIPPED"}
+        check(good and "OVERALL: PASSED" in said, lambda: f"fails without the gateway: {said[-2000:]}")
         if bench.binary is None:
             return
-        through, out = judged([sys.executable, HERE / "conformance_client.py", bench.binary], scenario, revision)
-        check(through == direct, f"through the gateway {through}, directly {direct} (passed, all, failed, warnings):\n{out[-3000:]}")
+        through, said = judged([sys.executable, HERE / "conformance_client.py", bench.binary], scenario, revision)
+        check(through == direct, lambda: f"differ: {sorted(through ^ direct)}\n{said[-3000:]}")
 
     return test
 
