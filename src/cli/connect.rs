@@ -1,5 +1,6 @@
 //! `smartgate connect [HOST]`: what to paste into a host so that it talks to the gateway. Owns the hosts'
-//! formats; each names its source. A key never appears, only the place for it.
+//! formats; each names its source. The block alone is on stdout, so that it can be sent into a file. A key never
+//! appears, only the place for it.
 
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 
@@ -114,7 +115,16 @@ pub fn run(args: Args) -> ExitCode {
         None => config::default_with(&CliOverrides::default()),
     };
     match loaded {
-        Ok(loaded) => print(&page(host, &Endpoints::of(&loaded.config))),
+        Ok(loaded) => {
+            let block = (host.block)(&Endpoints::of(&loaded.config));
+            let key = if block.contains(YOUR_KEY) {
+                format!(", with your key for {YOUR_KEY}")
+            } else {
+                String::new()
+            };
+            eprintln!("For {}{key}:", host.place);
+            print(&format!("{block}\n"))
+        }
         Err(problems) => {
             eprintln!("{problems}");
             ExitCode::from(USAGE)
@@ -122,15 +132,10 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
-/// What to paste into a host, with the place it belongs to; `None` for a host that is not known.
+/// What to paste into a host; `None` for a host that is not known.
 #[must_use]
 pub fn block(host: &str, endpoints: &Endpoints) -> Option<String> {
-    HOSTS.iter().find(|h| h.name == host).map(|h| page(h, endpoints))
-}
-
-fn page(host: &Host, endpoints: &Endpoints) -> String {
-    let key = if endpoints.key { format!(", with your key for {YOUR_KEY}") } else { String::new() };
-    format!("# {}: for {}{key}\n{}\n", host.name, host.place, (host.block)(endpoints))
+    HOSTS.iter().find(|h| h.name == host).map(|h| (h.block)(endpoints))
 }
 
 fn list() -> String {
@@ -211,8 +216,7 @@ mod tests {
     }
 
     fn json_of(host: &str, key: bool) -> Value {
-        let page = block(host, &endpoints(key)).unwrap();
-        serde_json::from_str(page.split_once('\n').unwrap().1).unwrap()
+        serde_json::from_str(&block(host, &endpoints(key)).unwrap()).unwrap()
     }
 
     #[test]
@@ -224,9 +228,7 @@ mod tests {
         assert_eq!(json_of("vscode", false)["servers"]["smartgate"]["type"], "http");
         assert_eq!(json_of("openclaw", false)["mcp"]["servers"]["smartgate"]["transport"], "streamable-http");
         assert_eq!(json_of("claude-desktop", false)["mcpServers"]["smartgate"]["args"][2], url);
-        assert!(
-            block("claude-code", &endpoints(false)).unwrap().contains(&format!("http smartgate {url}\n"))
-        );
+        assert!(block("claude-code", &endpoints(false)).unwrap().contains(&format!("http smartgate {url}")));
         assert!(block("generic", &endpoints(false)).unwrap().contains(url));
         assert!(block("emacs", &endpoints(false)).is_none());
     }
