@@ -1,8 +1,8 @@
 //! Repairs of what hosts send, as splices into the received bytes. Owns the rules and their order; decides
 //! nothing about access. Invariants: bytes that need no repair are not copied; normalising twice equals once.
 //!
-//! Rules 1 to 3 concern the envelope and are here and in [`direct`]; rules 4 to 9 concern `params` and are in
-//! [`params`], with the coercion of values in [`coerce`].
+//! Rules 1 to 3 concern the envelope and are here and in `direct`; rules 4 to 9 concern `params` and are in
+//! `params`, with the coercion of values in `coerce`.
 
 mod coerce;
 mod direct;

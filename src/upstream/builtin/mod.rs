@@ -1,7 +1,7 @@
 //! The tools inside this process, as an upstream that needs no network. Owns the HTTP face of them: statuses
 //! and headers. It speaks both eras and keeps no sessions.
 //!
-//! Invariant: what `tools/list` shows and what `tools/call` finds come from the same table, [`tool::TOOLS`].
+//! Invariant: what `tools/list` shows and what `tools/call` finds come from the same table, `tool::TOOLS`.
 
 mod arguments;
 mod protocol;
