@@ -77,7 +77,7 @@ pub async fn serve(
     started(&config, local(&listener), local(&admin));
     let pages_drain = Drain::default();
     let pages_task = tokio::spawn(serve_admin(admin, pages, pages_drain.clone()));
-    let watch = file.map(|f| Reloader::new(Arc::clone(&gateway), f.path, f.overrides, &loaded, trouble));
+    let watch = file.map(|f| Reloader::new(Arc::clone(&gateway), f, &loaded, trouble));
     let reload = tokio::spawn(async move {
         match watch {
             Some(watch) => watch.run(signals.reload).await,

@@ -5,7 +5,6 @@
 //! the configuration names count too.
 
 use std::{
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -13,7 +12,8 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use crate::{
-    config::{self, CliOverrides, Config, Loaded},
+    app::File,
+    config::{self, AuthMode, Config, Loaded, Source},
     proxy::Gateway,
     signal,
     snapshot::Snapshot,
@@ -29,25 +29,19 @@ pub type Trouble = Arc<Mutex<Option<String>>>;
 #[derive(Debug)]
 pub struct Reloader {
     gateway: Arc<Gateway>,
-    path: PathBuf,
-    overrides: CliOverrides,
-    files: Vec<PathBuf>,
-    seen: [u8; 32],
+    file: File,
+    /// The bytes that the configuration in force was made of.
+    sources: Vec<Source>,
+    /// What was last tried in vain, so that a broken file is reported once.
+    tried: Option<[u8; 32]>,
     trouble: Trouble,
 }
 
 impl Reloader {
     /// `loaded` is what the file gave at the start.
     #[must_use]
-    pub fn new(
-        gateway: Arc<Gateway>,
-        path: PathBuf,
-        overrides: CliOverrides,
-        loaded: &Loaded,
-        trouble: Trouble,
-    ) -> Self {
-        let files = paths(loaded);
-        Self { seen: fingerprint(&files), gateway, path, overrides, files, trouble }
+    pub fn new(gateway: Arc<Gateway>, file: File, loaded: &Loaded, trouble: Trouble) -> Self {
+        Self { gateway, file, sources: loaded.sources.clone(), tried: None, trouble }
     }
 
     /// Looks once a second and at every signal, for ever.
@@ -58,28 +52,31 @@ impl Reloader {
                 () = asked.next() => true,
             };
             // Between the two steps of a swap there may be no file for a moment: look again then.
-            if !by_signal && !self.path.exists() {
-                continue;
-            }
-            let now = fingerprint(&self.files);
-            if by_signal || now != self.seen {
-                self.seen = now;
+            if by_signal || (self.file.path.exists() && self.is_new()) {
                 self.apply();
             }
         }
     }
 
+    /// Whether the files differ from those in force and from those last tried.
+    fn is_new(&mut self) -> bool {
+        if !self.sources.iter().any(Source::changed) {
+            return false;
+        }
+        let now = fingerprint(&self.sources);
+        self.tried.replace(now) != Some(now)
+    }
+
     fn apply(&mut self) {
         let before = self.gateway.snapshot.load_full();
         match self.build(&before) {
-            Ok((after, files)) => {
+            Ok((after, sources)) => {
                 self.gateway.desk.recorder.reconfigure(&after.config.audit);
                 before.retire(Some(&after));
                 self.gateway.snapshot.store(Arc::new(after));
-                self.seen = fingerprint(&files);
-                self.files = files;
+                (self.sources, self.tried) = (sources, None);
                 self.report(None);
-                tracing::info!(file = %self.path.display(), "configuration reloaded");
+                tracing::info!(file = %self.file.path.display(), "configuration reloaded");
             }
             Err(why) => {
                 tracing::error!(problems = why, "configuration not reloaded; the one in force stays");
@@ -88,13 +85,12 @@ impl Reloader {
         }
     }
 
-    fn build(&self, before: &Snapshot) -> Result<(Snapshot, Vec<PathBuf>), String> {
-        let loaded = config::load_with(&self.path, &self.overrides).map_err(|p| p.to_string())?;
+    fn build(&self, before: &Snapshot) -> Result<(Snapshot, Vec<Source>), String> {
+        let loaded = config::load_with(&self.file.path, &self.file.overrides).map_err(|p| p.to_string())?;
         loaded.warnings.iter().for_each(|w| tracing::warn!("{w}"));
-        let files = paths(&loaded);
         warn_of_startup_fields(&before.config, &loaded.config);
         let config = with_startup_fields(&before.config, loaded.config);
-        Ok((Snapshot::build(config, Some(before))?, files))
+        Ok((Snapshot::build(config, Some(before))?, loaded.sources))
     }
 
     fn report(&self, trouble: Option<String>) {
@@ -103,23 +99,23 @@ impl Reloader {
     }
 }
 
-fn paths(loaded: &Loaded) -> Vec<PathBuf> {
-    loaded.sources.iter().map(|s| s.path.clone()).collect()
-}
-
-fn fingerprint<P: AsRef<Path>>(files: &[P]) -> [u8; 32] {
+fn fingerprint(sources: &[Source]) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for file in files {
+    for source in sources {
         // A file that is gone differs from an empty one.
-        let bytes = std::fs::read(file).ok();
+        let bytes = std::fs::read(&source.path).ok();
         hash.update([u8::from(bytes.is_some())]);
         hash.update(Sha256::digest(bytes.unwrap_or_default()));
     }
     hash.finalize().into()
 }
 
-/// Listeners, TLS files, the journal and the exporter are opened once; the rest of a new file is taken.
+/// Listeners, TLS files, the journal and the exporter are opened once; the rest of a new file is taken. Taking
+/// the last key out must lock everybody out, and not let everybody in, as a start without keys would.
 fn with_startup_fields(before: &Config, mut after: Config) -> Config {
+    if loosens(before, &after) {
+        after.auth = AuthMode::Keys;
+    }
     after.server.listen = before.server.listen;
     after.server.tls.clone_from(&before.server.tls);
     after.server.header_timeout = before.server.header_timeout;
@@ -131,6 +127,7 @@ fn with_startup_fields(before: &Config, mut after: Config) -> Config {
 
 fn warn_of_startup_fields(before: &Config, after: &Config) {
     let fields = [
+        ("auth.mode", loosens(before, after)),
         ("server.listen", before.server.listen != after.server.listen),
         ("server.tls", before.server.tls != after.server.tls),
         ("server.header_timeout", before.server.header_timeout != after.server.header_timeout),
@@ -141,4 +138,8 @@ fn warn_of_startup_fields(before: &Config, after: &Config) {
     for (field, _) in fields.iter().filter(|(_, changed)| *changed) {
         tracing::warn!(field, "this setting takes effect at the next start");
     }
+}
+
+fn loosens(before: &Config, after: &Config) -> bool {
+    before.auth == AuthMode::Keys && after.auth == AuthMode::None
 }

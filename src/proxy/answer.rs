@@ -103,6 +103,10 @@ impl Gateway {
             (guard.client.name, guard.client.version) = (about.name, about.version);
         }
         headers::prepare_request(&mut parts.headers, caller.snapshot.passthrough());
+        // A path of its own is a well-known document, or the client's query: its Accept is left alone.
+        if is_get && forward.is_none() {
+            headers::set_stream_accept(&mut parts.headers);
+        }
         let spec = &caller.route.spec;
         let outgoing = Outgoing {
             method: parts.method,

@@ -132,6 +132,13 @@ pub(super) fn set_json_post(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 }
 
+/// A GET that does not say what it takes, or takes anything, asks for the stream.
+pub(super) fn set_stream_accept(headers: &mut HeaderMap) {
+    if headers.get(header::ACCEPT).is_none_or(|v| v.as_bytes().trim_ascii() == b"*/*") {
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
