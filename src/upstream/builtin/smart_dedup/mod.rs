@@ -8,6 +8,8 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use std::{panic::resume_unwind, thread};
+
 use serde_json::{Map, Value, json};
 
 use self::group::{Duplicate, Rule, duplicates};
@@ -88,13 +90,23 @@ struct Options {
 
 fn run(arguments: Map<String, Value>) -> Result<Done, ToolError> {
     let options = read(arguments)?;
-    let tokens_in = options.texts.iter().map(|text| usage::count(text)).sum();
-    let found = if options.by_paragraph {
-        paragraphs::dedup(&options.texts, options.rule, options.longest, MAX_PARAGRAPHS)?
-    } else {
-        by_passage(&options)
-    };
+    // The tokenizer takes as long as all the rest, so the two run side by side.
+    let (tokens_in, found) = thread::scope(|scope| {
+        let count = scope.spawn(|| options.texts.iter().map(|text| usage::count(text)).sum());
+        let found = find(&options);
+        (count.join(), found)
+    });
+    let tokens_in = tokens_in.unwrap_or_else(|panic| resume_unwind(panic));
+    let found = found?;
     Ok(Done { value: report(found, options), tokens_in })
+}
+
+fn find(options: &Options) -> Result<Found, ToolError> {
+    if options.by_paragraph {
+        paragraphs::dedup(&options.texts, options.rule, options.longest, MAX_PARAGRAPHS)
+    } else {
+        Ok(by_passage(options))
+    }
 }
 
 /// What was found, in either granularity.

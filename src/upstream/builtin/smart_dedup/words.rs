@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, char::is_combining_mark, is_nfkc_quick};
 
 /// A text prepared for comparing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn prepare(text: &str) -> Prepared {
 /// The words of `text`, joined by single spaces.
 fn words(text: &str) -> String {
     let mut writer = Words { out: String::with_capacity(text.len()), gap: false, line_start: true };
-    if text.is_ascii() {
+    if is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         writer.write(text.chars());
     } else {
         writer.write(text.nfkc());

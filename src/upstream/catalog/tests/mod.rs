@@ -104,6 +104,15 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Waits until the stream of changes is open and the look that follows its opening is over: from then on
+/// nothing but a change leads to another one.
+async fn settled(server: &Server, peer: &Peer) {
+    until("the list was read after the stream opened", || {
+        peer.open_streams() == 1 && server.count("tools/list") == 2
+    })
+    .await;
+}
+
 fn changed() -> Value {
     json!({"jsonrpc": "2.0", "method": CHANGED})
 }
@@ -155,7 +164,7 @@ async fn a_change_told_on_the_legacy_stream_is_learned() {
     let handler = peer.clone();
     let server = Server::start(move |seen| handler.legacy(seen)).await;
     let running = Running::of(&server);
-    until("the stream of changes is open", || peer.open_streams() == 1).await;
+    settled(&server, &peer).await;
     running.knows(&["old"]).await;
     peer.set(&["new", "newer"]);
     peer.tell(&changed());
@@ -170,7 +179,7 @@ async fn a_change_told_to_a_modern_listener_is_learned() {
     let handler = peer.clone();
     let server = Server::start(move |seen| handler.modern(seen)).await;
     let running = Running::of(&server);
-    until("the stream of changes is open", || peer.open_streams() == 1).await;
+    settled(&server, &peer).await;
     running.knows(&["old"]).await;
     peer.set(&["new"]);
     peer.tell(&changed());
@@ -185,7 +194,7 @@ async fn a_broken_stream_is_opened_again_and_what_was_missed_is_learned() {
     let handler = peer.clone();
     let server = Server::start(move |seen| handler.legacy(seen)).await;
     let running = Running::of(&server);
-    until("the stream of changes is open", || peer.open_streams() == 1).await;
+    settled(&server, &peer).await;
     running.knows(&["old"]).await;
     peer.set(&["new"]);
     peer.end_streams();
@@ -304,7 +313,7 @@ async fn a_forgotten_session_is_replaced_without_a_word() {
     let handler = peer.clone();
     let server = Server::start(move |seen| handler.legacy(seen)).await;
     let running = Running::of(&server);
-    until("the stream of changes is open", || peer.open_streams() == 1).await;
+    settled(&server, &peer).await;
     running.is_ready().await;
     peer.set(&["new"]);
     peer.forget_sessions();
