@@ -13,6 +13,7 @@ use std::{
 };
 
 use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
 
 use crate::{
     audit::{ExporterState, JournalState, Recorder, StartError},
@@ -66,9 +67,10 @@ pub async fn serve(
     let metrics = Arc::new(Metrics::new());
     let (recorder, thread) = start_recorder(&config, &metrics).await?;
     let drain = Drain::default();
-    let snapshot = Snapshot::build(config.clone(), None).map_err(Failure::Config)?;
+    let tasks = TaskTracker::new();
+    let snapshot = Snapshot::build(config.clone(), None, &tasks).map_err(Failure::Config)?;
     let desk = Desk { recorder, force: drain.force.clone() };
-    let gateway = Arc::new(Gateway::new(snapshot, desk, Arc::clone(&metrics)));
+    let gateway = Arc::new(Gateway::new(snapshot, desk, Arc::clone(&metrics), tasks));
 
     let trouble = Trouble::default();
     let phase = Arc::new(AtomicU8::new(SERVING));
@@ -109,6 +111,12 @@ pub async fn serve(
         renew.abort();
     }
     gateway.snapshot.load().retire(None);
+    gateway.tasks.close();
+    // Each catalog gives its farewell to the upstream a second; one that hangs must not hold up the exit.
+    let farewell = tokio::time::timeout(FAREWELL, gateway.tasks.wait()).await;
+    if farewell.is_err() {
+        tracing::debug!("an upstream did not take the end of the gateway's session");
+    }
     pages_drain.graceful.cancel();
     pages_drain.force.cancel();
     let paged = pages_task.await;
@@ -136,6 +144,9 @@ async fn start_recorder(
         Err(e) => Err(Failure::Other(format!("the recorder failed to start: {e}"))),
     }
 }
+
+/// How long the catalogs have to end their own sessions.
+const FAREWELL: std::time::Duration = std::time::Duration::from_secs(2);
 
 const SERVING: u8 = 0;
 const DRAINING: u8 = 1;

@@ -90,7 +90,7 @@ impl Reloader {
         loaded.warnings.iter().for_each(|w| tracing::warn!("{w}"));
         warn_of_startup_fields(&before.config, &loaded.config);
         let config = with_startup_fields(&before.config, loaded.config);
-        Ok((Snapshot::build(config, Some(before))?, loaded.sources))
+        Ok((Snapshot::build(config, Some(before), &self.gateway.tasks)?, loaded.sources))
     }
 
     fn report(&self, trouble: Option<String>) {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use http::uri::PathAndQuery;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     config::{self, AuthMode, Coercion, Config, Target},
@@ -77,7 +77,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// An upstream's TLS files cannot be used; the text names it.
-    pub fn build(config: Config, before: Option<&Self>) -> Result<Self, String> {
+    pub fn build(config: Config, before: Option<&Self>, tasks: &TaskTracker) -> Result<Self, String> {
         let mut routes = BTreeMap::new();
         let mut fresh = Vec::new();
         for spec in &config.upstreams {
@@ -93,7 +93,7 @@ impl Snapshot {
             };
             routes.insert(Arc::clone(&spec.name), route);
         }
-        fresh.iter().for_each(|r| r.learn());
+        fresh.iter().for_each(|r| r.learn(tasks));
         Ok(Self {
             origin: OriginPolicy::new(
                 &config.server.allowed_origins,
@@ -180,9 +180,9 @@ impl Route {
         })
     }
 
-    fn learn(&self) {
+    fn learn(&self, tasks: &TaskTracker) {
         let (catalog, upstream) = (Arc::clone(&self.catalog), Arc::clone(&self.upstream));
-        tokio::spawn(catalog.run(upstream, self.stop.clone()));
+        tasks.spawn(catalog.run(upstream, self.stop.clone()));
     }
 }
 

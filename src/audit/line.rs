@@ -154,7 +154,16 @@ fn members(out: &mut Vec<u8>, r: &Record) {
     whole(out, b",\"attempts\":", Some(r.attempts.len()));
     whole(out, b",\"request_bytes\":", Some(r.request_bytes));
     whole(out, b",\"response_bytes\":", Some(r.response_bytes));
-    out.extend_from_slice(b",\"tokens\":null");
+    out.extend_from_slice(b",\"tokens\":");
+    match r.tokens {
+        Some(tokens) => {
+            whole(out, b"{\"in\":", Some(tokens.input));
+            whole(out, b",\"out\":", Some(tokens.output));
+            whole(out, b",\"saved\":", Some(tokens.saved));
+            out.push(b'}');
+        }
+        None => null(out),
+    }
 }
 
 /// Sum of all attempts, if there was one.

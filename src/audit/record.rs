@@ -117,6 +117,17 @@ pub struct Attempt {
     pub error_type: Option<String>,
 }
 
+/// Sizes of a call in o200k tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tokens {
+    /// Size of the material worked on.
+    pub input: u64,
+    /// Size of the result.
+    pub output: u64,
+    /// What never entered the caller's context.
+    pub saved: u64,
+}
+
 /// One finished call. Everything unknown is `None` and written as null.
 #[derive(Debug, Clone)]
 pub struct Record {
@@ -186,6 +197,8 @@ pub struct Record {
     pub arguments: Payload,
     /// What is kept of the result.
     pub result: Payload,
+    /// Where the tool is built in: what it worked on and gave back.
+    pub tokens: Option<Tokens>,
     /// `1.1` or `2`.
     pub http_version: &'static str,
 }

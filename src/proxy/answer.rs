@@ -18,14 +18,14 @@ use super::{
     sessions, shape, trace,
 };
 use crate::{
-    audit::record::Outcome,
+    audit::record::{Outcome, Tokens},
     mcp::{
         era::Era,
         message::{self, Kind},
         response::Format,
     },
     policy::access::Access,
-    upstream::{ForwardPath, ResponseBody, catalog::State},
+    upstream::{ForwardPath, ResponseBody, builtin::Usage, catalog::State},
 };
 
 const SESSION: &str = "mcp-session-id";
@@ -55,6 +55,7 @@ impl Gateway {
         guard.upstream_version = guard.protocol_version.clone();
         let (mut head, rest) = send::send(guard, caller.route, outgoing).await?.into_parts();
         headers::strip_hop_by_hop(&mut head.headers);
+        guard.tokens = head.extensions.get::<Usage>().map(tokens);
         if awaits == Awaits::Nothing && head.status.is_success() {
             return Ok(accepted(call));
         }
@@ -259,6 +260,10 @@ fn accepted(call: &mut Option<Call>) -> Response<GatewayBody> {
 /// Whether a whole body is one JSON-RPC response.
 fn is_answer(body: &[u8]) -> bool {
     matches!(message::parse(body), Ok(message::Body::Object(m)) if m.kind() == Kind::Response && (m.has_result || m.has_error))
+}
+
+fn tokens(used: &Usage) -> Tokens {
+    Tokens { input: used.tokens_in, output: used.tokens_out, saved: used.tokens_saved }
 }
 
 /// JSON or SSE, if the body is one of them and not encoded.

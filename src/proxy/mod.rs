@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use tokio_util::task::TaskTracker;
 
 mod answer;
 mod body;
@@ -53,6 +54,8 @@ pub struct Gateway {
     pub desk: Arc<Desk>,
     /// Counters that are not derived from records.
     pub metrics: Arc<Metrics>,
+    /// The catalogs' tasks, waited for at the end.
+    pub tasks: TaskTracker,
     gate: Gate,
     sessions: Arc<Sessions>,
 }
@@ -103,11 +106,12 @@ impl Handler for Gateway {
 impl Gateway {
     /// A gateway that serves `snapshot`.
     #[must_use]
-    pub fn new(snapshot: Snapshot, desk: Desk, metrics: Arc<Metrics>) -> Self {
+    pub fn new(snapshot: Snapshot, desk: Desk, metrics: Arc<Metrics>, tasks: TaskTracker) -> Self {
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             desk: Arc::new(desk),
             metrics,
+            tasks,
             gate: Gate::default(),
             sessions: Arc::default(),
         }
@@ -343,6 +347,7 @@ fn opening(req: &Request<Incoming>, peer: Peer) -> Record {
         response_bytes: 0,
         arguments: Payload::None,
         result: Payload::None,
+        tokens: None,
         http_version: if req.version() == http::Version::HTTP_2 { "2" } else { "1.1" },
     }
 }

@@ -119,6 +119,10 @@ impl Observer {
             Some(Answer::Result { is_error: false }) => return Outcome::Ok,
             Some(Answer::Result { is_error: true }) => return Outcome::ToolError,
             Some(Answer::Error { code, message }) => {
+                // The server no longer knows the tool, or knows it with other headers, than the catalog does.
+                if matches!(code, -32020 | -32602 | -32601) && self.guard.tool.is_some() {
+                    self.catalog.nudge();
+                }
                 self.guard.fail(Failure { reason: None, code: Some(*code), message: bounded(message) });
                 return Outcome::RpcError;
             }
