@@ -195,10 +195,8 @@ fn client_span(out: &mut Vec<u8>, r: &Record, attempt: &Attempt) {
 
 /// What the MCP conventions ask of both kinds of span.
 fn mcp_attributes(out: &mut Vec<u8>, r: &Record, error: Option<&str>, version: Option<&str>) {
-    match r.method.as_deref() {
-        Some(http @ ("GET" | "DELETE")) => string(out, "http.request.method", http),
-        method => maybe(out, "mcp.method.name", method),
-    }
+    maybe(out, "mcp.method.name", r.mcp_method());
+    maybe(out, "http.request.method", r.http_method());
     if r.method.as_deref() == Some("tools/call") {
         string(out, "gen_ai.operation.name", "execute_tool");
     }

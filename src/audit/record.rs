@@ -204,6 +204,18 @@ pub struct Record {
 }
 
 impl Record {
+    /// The JSON-RPC method, if there was one: records of what was not a message name the HTTP method instead.
+    #[must_use]
+    pub fn mcp_method(&self) -> Option<&str> {
+        self.method.as_deref().filter(|m| !is_http(m))
+    }
+
+    /// The HTTP method, where there was no JSON-RPC one.
+    #[must_use]
+    pub fn http_method(&self) -> Option<&str> {
+        self.method.as_deref().filter(|m| is_http(m))
+    }
+
     /// `error.type` of the call: an upstream's JSON-RPC code, `tool_error`, or the class of our own failure;
     /// `None` for a call that ended well.
     #[must_use]
@@ -232,4 +244,9 @@ impl Record {
         let total = size_of::<Self>() + payload(&self.arguments) + payload(&self.result) + edits + attempts;
         u64::try_from(total).unwrap_or(u64::MAX)
     }
+}
+
+/// HTTP methods are in capitals (RFC 9110 section 9.1), MCP's are not.
+fn is_http(method: &str) -> bool {
+    !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase())
 }

@@ -13,51 +13,47 @@ use crate::audit::record::{Attempt, Outcome, Record};
 /// Bucket bounds in seconds that the MCP semantic conventions recommend.
 const BUCKETS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// Every method of every revision, and the HTTP methods that stand for a method in records.
-const METHODS: [&str; 43] = [
-    "tools/list",
-    "tools/call",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "prompts/list",
-    "prompts/get",
+/// Every method of every revision, and the HTTP methods that stand for one in records.
+pub(super) const METHODS: [&str; 39] = [
+    "DELETE",
+    "GET",
+    "POST",
     "completion/complete",
+    "elicitation/create",
+    "initialize",
+    "logging/setLevel",
     "notifications/cancelled",
-    "notifications/progress",
+    "notifications/elicitation/complete",
+    "notifications/initialized",
     "notifications/message",
-    "notifications/tools/list_changed",
+    "notifications/progress",
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
     "notifications/resources/updated",
-    "initialize",
-    "notifications/initialized",
-    "ping",
-    "logging/setLevel",
-    "resources/subscribe",
-    "resources/unsubscribe",
     "notifications/roots/list_changed",
-    "roots/list",
-    "sampling/createMessage",
-    "elicitation/create",
-    "notifications/elicitation/complete",
-    "tasks/get",
-    "tasks/result",
-    "tasks/list",
-    "tasks/cancel",
-    "tasks/update",
+    "notifications/subscriptions/acknowledged",
     "notifications/tasks",
     "notifications/tasks/status",
+    "notifications/tools/list_changed",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "roots/list",
+    "sampling/createMessage",
     "server/discover",
     "subscriptions/listen",
-    "notifications/subscriptions/acknowledged",
-    "GET",
-    "DELETE",
-    "POST",
-    "response",
-    "batch",
-    "error",
-    OTHER,
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
 ];
 
 type Labels = Vec<(&'static str, Arc<str>)>;
@@ -146,7 +142,7 @@ impl Calls {
         let tool = self.seen.tools.id(record.tool.as_deref(), proven);
         self.count(record, method, tool);
         self.count_repairs(record);
-        if is_timed(record.method.as_deref()) {
+        if is_timed(record) {
             self.time(record, method, tool);
         }
     }
@@ -230,10 +226,10 @@ fn operation_labels(seen: &Seen, method: u16, tool: u16, protocol: u16, error: u
 
 /// Method names are the client's: only those that some revision has become labels.
 fn known_method(method: &str) -> &'static str {
-    METHODS.iter().find(|known| **known == method).copied().unwrap_or(OTHER)
+    METHODS.binary_search(&method).map_or(OTHER, |at| METHODS[at])
 }
 
 /// A stream that stays open by design says nothing about how long answers take; nor does what is not MCP.
-fn is_timed(method: Option<&str>) -> bool {
-    !matches!(method, None | Some("GET" | "DELETE" | "subscriptions/listen"))
+fn is_timed(record: &Record) -> bool {
+    record.mcp_method().is_some_and(|method| method != "subscriptions/listen")
 }
