@@ -56,12 +56,13 @@ impl Journal {
     /// # Errors
     /// It is locked, is not a journal, or the system refuses.
     pub(super) fn open(settings: &config::Journal) -> Result<(Self, End), StartError> {
-        let path = settings.path.clone();
         let refused = |error| StartError::Io(settings.path.clone(), error);
-        DirBuilder::new().recursive(true).mode(0o700).create(segments::folder(&path)).map_err(refused)?;
-        let regular = fs::metadata(&path).map_or(true, |m| m.is_file());
+        let folder = segments::folder(&settings.path);
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
+        let file = open_segment(&settings.path).map_err(refused)?;
+        let path = segments::resolved(&settings.path);
+        let regular = file.metadata().map_err(refused)?.is_file();
         let lock = if regular { Some(take_lock(&path)?) } else { None };
-        let file = open_segment(&path).map_err(refused)?;
         let end = if regular { find_end(&path, &file)? } else { FoundEnd::default() };
         if end.torn > 0 {
             file.set_len(end.good).map_err(refused)?;

@@ -7,6 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The journal without symbolic links, so that every way to it finds the same lock and the same segments.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Old segments beside the journal at `path`, oldest first, with their numbers.
 pub(super) fn old(path: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();

@@ -102,6 +102,7 @@ struct Walk {
 /// # Errors
 /// The first fault.
 pub fn journal(path: &Path) -> Result<Report, Fault> {
+    let path = &segments::resolved(path);
     let list = || segments::old(path).map_err(|e| Fault::Io(path.to_owned(), e));
     // A rotation between listing and reading would look like a gap, so the list must hold still.
     for _ in 0..3 {

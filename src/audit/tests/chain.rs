@@ -213,9 +213,30 @@ fn a_second_writer_is_refused_until_the_first_has_stopped() {
     let (_recorder, thread, _) = start(&audit);
     let second = Recorder::start(&audit, &no_export(), Arc::new(Metrics::new()));
     let message = second.unwrap_err().to_string();
-    assert_eq!(message, format!("journal {} is in use by another process", path.display()));
+    assert_eq!(
+        message,
+        format!("journal {} is in use by another process", segments::resolved(&path).display())
+    );
     thread.stop();
     boot(&audit, 0);
+}
+
+#[test]
+fn every_way_to_a_journal_finds_its_lock_and_segments() {
+    let (folder, path) = place();
+    let other = folder.path().join("elsewhere");
+    fs::create_dir(&other).unwrap();
+    let link = other.join("link.jsonl");
+    boot(&settings(&path), 1);
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let mut audit = settings(&link);
+    audit.journal.rotate = 1;
+    let (_recorder, thread, _) = start(&audit);
+    let second = Recorder::start(&settings(&path), &no_export(), Arc::new(Metrics::new()));
+    assert!(matches!(second, Err(StartError::Locked(_))));
+    thread.stop();
+    assert_eq!(segments::old(&path).unwrap().len(), 1);
+    assert_eq!(verify::journal(&link).unwrap(), verify::journal(&path).unwrap());
 }
 
 #[test]

@@ -342,6 +342,54 @@ fn a_collector_that_is_briefly_away_loses_nothing() {
     }
 }
 
+/// A certificate for `localhost` and what a server makes of it.
+fn certificate() -> (String, rustls::ServerConfig) {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls_pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    (own.cert.pem(), config)
+}
+
+#[test]
+fn tls_is_verified_against_the_ca_that_is_named() {
+    use crate::audit::{
+        export::Exporter,
+        line::{Chain, GENESIS},
+        otel_env::Settings,
+        redact::Shown,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    for protocol in [OtlpProtocol::Grpc, OtlpProtocol::HttpProtobuf] {
+        let (pem, config) = certificate();
+        fs::write(&ca, pem).unwrap();
+        let sink = Sink::start_tls(protocol, config);
+        for named in [Some(&ca), None] {
+            let metrics = Arc::new(Metrics::new());
+            let telemetry = export_to(&format!("https://localhost:{}", sink.port()), protocol);
+            let mut settings = Settings::resolve(&telemetry).unwrap().unwrap();
+            settings.timeout = Duration::from_secs(2);
+            settings.ca = named.cloned();
+            let mut exporter = Exporter::start(settings, "boot", &metrics).unwrap();
+            let payloads = [Shown::None, Shown::None];
+            let place = Chain::new(GENESIS).call(&mut Vec::new(), &example(), &payloads, 0);
+            exporter.add(&example(), &payloads, place);
+            exporter.hand_over();
+            wait_until("an end", || metrics.spans_exported.get() + metrics.spans_dropped.get() == 2);
+            assert_eq!(metrics.spans_exported.get() == 2, named.is_some());
+            exporter.stop();
+        }
+        assert_eq!(sink.spans().len(), 2);
+    }
+}
+
 /// Far more than the queue holds, into a collector that takes nothing: handing records over goes on, the journal
 /// has them all, every span that is not in the queue is counted, and stopping does not wait for the collector.
 fn goes_on_without(url: &str) {

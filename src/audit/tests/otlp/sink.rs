@@ -25,7 +25,9 @@ use opentelemetry_proto::tonic::{
     trace::v1::Span,
 };
 use prost::Message;
+use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::oneshot};
+use tokio_rustls::TlsAcceptor;
 
 use crate::config::OtlpProtocol;
 
@@ -58,6 +60,15 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn start(protocol: OtlpProtocol, behaviour: Behaviour) -> Self {
+        Self::start_with(protocol, behaviour, None)
+    }
+
+    /// Over TLS, as `localhost`.
+    pub(super) fn start_tls(protocol: OtlpProtocol, tls: ServerConfig) -> Self {
+        Self::start_with(protocol, Behaviour::Take, Some(TlsAcceptor::from(Arc::new(tls))))
+    }
+
+    fn start_with(protocol: OtlpProtocol, behaviour: Behaviour, tls: Option<TlsAcceptor>) -> Self {
         let state =
             Arc::new(State { protocol, behaviour, seen: AtomicUsize::new(0), requests: Mutex::default() });
         let theirs = Arc::clone(&state);
@@ -70,7 +81,7 @@ impl Sink {
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::select! {
-                    () = serve(listener, theirs) => {}
+                    () = serve(listener, theirs, tls) => {}
                     _ = stopped => {}
                 }
             });
@@ -80,6 +91,10 @@ impl Sink {
 
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     pub(super) fn requests(&self) -> Vec<(HeaderMap, ExportTraceServiceRequest)> {
@@ -103,15 +118,21 @@ impl Drop for Sink {
     }
 }
 
-async fn serve(listener: TcpListener, state: Arc<State>) {
+async fn serve(listener: TcpListener, state: Arc<State>, tls: Option<TlsAcceptor>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let state = Arc::clone(&state);
+        let (state, tls) = (Arc::clone(&state), tls.clone());
         tokio::spawn(async move {
             let service = service_fn(|request| answer(Arc::clone(&state), request));
             let server = auto::Builder::new(TokioExecutor::new());
-            // A client that leaves is no error here.
-            drop(server.serve_connection(TokioIo::new(stream), service).await);
+            // A client that leaves, or does not trust us, is no error here.
+            match tls {
+                Some(tls) => {
+                    let Ok(stream) = tls.accept(stream).await else { return };
+                    drop(server.serve_connection(TokioIo::new(stream), service).await);
+                }
+                None => drop(server.serve_connection(TokioIo::new(stream), service).await),
+            }
         });
     }
 }
