@@ -3,5 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps what it must have says so by failing")]
 
+mod audit_verify;
 mod io;
 mod support;
