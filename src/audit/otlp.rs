@@ -267,6 +267,11 @@ fn own_fields(out: &mut Vec<u8>, r: &Record) {
     integer(out, "smartgate.attempts", u64::try_from(r.attempts.len()).unwrap_or(u64::MAX));
     integer(out, "smartgate.request_bytes", r.request_bytes);
     integer(out, "smartgate.response_bytes", r.response_bytes);
+    if let Some(tokens) = r.tokens {
+        integer(out, "smartgate.tokens.in", tokens.input);
+        integer(out, "smartgate.tokens.out", tokens.output);
+        integer(out, "smartgate.tokens.saved", tokens.saved);
+    }
 }
 
 /// Where the record's line stands, so that spans and journal can be compared.

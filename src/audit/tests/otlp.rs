@@ -232,6 +232,17 @@ fn odd_records_have_names_and_no_invented_attributes() {
 }
 
 #[test]
+fn tokens_stand_in_line_and_span() {
+    let tokens = Some(crate::audit::record::Tokens { input: 900, output: 100, saved: 800 });
+    let (spans, lines) = exported(OtlpProtocol::Grpc, vec![Record { tokens, ..example() }]);
+    assert_eq!(lines[1]["tokens"], serde_json::json!({"in": 900, "out": 100, "saved": 800}));
+    let all = attributes(&spans[0]);
+    for (name, value) in [("in", "900"), ("out", "100"), ("saved", "800")] {
+        assert_eq!(all[format!("smartgate.tokens.{name}").as_str()], value);
+    }
+}
+
+#[test]
 fn kept_payloads_are_masked_in_spans_too() {
     let sink = Sink::start(OtlpProtocol::Grpc, Behaviour::Take);
     let (_folder, recorder, thread, _) = start_exporting(&export_to(&sink.url(), OtlpProtocol::Grpc));
