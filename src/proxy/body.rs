@@ -114,6 +114,14 @@ impl PassingBody {
     }
 }
 
+impl Drop for PassingBody {
+    fn drop(&mut self) {
+        if let Some(observer) = self.observer.take() {
+            observer.leave();
+        }
+    }
+}
+
 impl Body for PassingBody {
     type Data = Bytes;
     type Error = BodyError;

@@ -59,6 +59,8 @@ pub struct Exchange {
 pub struct Observer {
     guard: AuditGuard,
     scanner: Option<ResponseScanner>,
+    /// Whether the response that the client waits for has passed.
+    answered: bool,
     exchange: Exchange,
     catalog: Arc<Catalog>,
     sessions: Arc<Sessions>,
@@ -83,15 +85,16 @@ impl Observer {
             Capture::Redacted | Capture::Full => Keep::Bytes(KEPT),
         };
         let scanner = exchange.format.map(|f| ResponseScanner::new(f, keep, exchange.id.as_deref()));
-        Self { guard, scanner, exchange, catalog, sessions, _open: open }
+        Self { guard, scanner, answered: false, exchange, catalog, sessions, _open: open }
     }
 
     /// Looks at bytes that pass.
     pub fn see(&mut self, data: &[u8]) {
         self.guard.response_bytes += data.len() as u64;
-        if let Some(scanner) = &mut self.scanner
-            && scanner.feed(data).list_changed
-        {
+        let Some(scanner) = &mut self.scanner else { return };
+        let seen = scanner.feed(data);
+        self.answered = seen.answered && self.exchange.awaits == Awaits::Answer;
+        if seen.list_changed {
             self.catalog.nudge();
         }
     }
@@ -102,6 +105,14 @@ impl Observer {
         let outcome = self.judge(&observed);
         self.learn(observed);
         self.guard.finish(outcome);
+    }
+
+    /// The body is dropped before its end. Clients hang up on a stream as soon as it brought their response
+    /// (the Python SDK does), and that call is complete; any other is left to the guard's own `Drop`.
+    pub fn leave(self) {
+        if self.answered && !std::thread::panicking() {
+            self.end();
+        }
     }
 
     /// The body was cut short.
