@@ -21,7 +21,7 @@ import harness
 from harness import HERE, ROOT, Failed, check, listening, wait_until
 
 BEGIN, END = "<!-- demo:begin -->", "<!-- demo:end -->"
-DRAFT = HERE / "README-demo-draft.md"
+README, DRAFT = ROOT / "README.md", HERE / "README-demo-draft.md"
 FENCE = re.compile(r"^```console\n(.*?)^```", re.S | re.M)
 PORTS = re.compile(r"127\.0\.0\.1:(\d+)")
 PORT_OF_OUR_OWN = re.compile(r"\bPORT=(\d+)|--listen \S+:(\d+)")
@@ -151,7 +151,8 @@ def direct_only(text):
 
 
 def demonstration(bench):
-    readme = DRAFT if DRAFT.exists() else ROOT / "README.md"
+    written = README.exists() and BEGIN in README.read_text()
+    readme = README if written else DRAFT
     command = [sys.executable, __file__, readme, bench.binary or "none"]
     isolated = harness.run(["unshare", "--map-root-user", "--net", "true"])[0] == 0
     if isolated:
