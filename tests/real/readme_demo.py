@@ -21,7 +21,7 @@ import harness
 from harness import HERE, ROOT, Failed, check, listening, wait_until
 
 BEGIN, END = "<!-- demo:begin -->", "<!-- demo:end -->"
-README, DRAFT = ROOT / "README.md", HERE / "README-demo-draft.md"
+README = ROOT / "README.md"
 FENCE = re.compile(r"^```console\n(.*?)^```", re.S | re.M)
 PORTS = re.compile(r"127\.0\.0\.1:(\d+)")
 PORT_OF_OUR_OWN = re.compile(r"\bPORT=(\d+)|--listen \S+:(\d+)")
@@ -151,9 +151,7 @@ def direct_only(text):
 
 
 def demonstration(bench):
-    written = README.exists() and BEGIN in README.read_text()
-    readme = README if written else DRAFT
-    command = [sys.executable, __file__, readme, bench.binary or "none"]
+    command = [sys.executable, __file__, README, bench.binary or "none"]
     isolated = harness.run(["unshare", "--map-root-user", "--net", "true"])[0] == 0
     if isolated:
         command = ["unshare", "--map-root-user", "--net", *command, "isolated"]
