@@ -11,7 +11,7 @@ KEY_SECRET = "sg-real-tests-0123456789abcdef0123456789abcdef"
 
 
 class Gateway:
-    """One running gateway in front of `upstream` (a URL)."""
+    """One running gateway in front of `upstream`: a URL, or None for the built-in tools."""
 
     def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra=""):
         if bench.binary is None:
@@ -36,9 +36,10 @@ class Gateway:
             secret = self.folder / "key.secret"
             secret.write_text(KEY_SECRET)
             auth = f'[auth]\nmode = "keys"\n[[keys]]\nname = "real-tests"\nfile = "{secret}"\n'
+        where = "builtin = true" if upstream is None else f'url = "{upstream}"'
         return (
             f'{server}[admin]\nlisten = "127.0.0.1:{self.admin}"\n{auth}'
-            f'[upstreams.real]\nurl = "{upstream}"\nprefix = ""\n'
+            f'[upstreams.real]\n{where}\nprefix = ""\n'
             f'[audit]\njournal = {journal}\n{extra}'
         )
 

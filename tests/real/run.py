@@ -16,6 +16,7 @@ import tempfile
 import time
 import traceback
 
+import builtin
 import collector
 import conformance
 import conformance_client
@@ -25,7 +26,7 @@ import sigkill
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, conformance, conformance_client, collector, sigkill, readme_demo)
+MODULES = (matrix, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 

@@ -30,11 +30,15 @@ async function cancelledCall(callTool, [name, args]) {
 export async function runPlan(client, callTool, plan, protocol) {
   const progress = [];
   const call = ([name, args], options) => callTool({ name, arguments: args }, options);
-  return {
+  const seen = {
     protocol,
     server: client.getServerVersion()?.name ?? null,
     tools: (await client.listTools()).tools.map(tool => tool.name),
     echo: toolText(await call(plan.echo)),
+  };
+  if (!plan.slow) return seen;
+  return {
+    ...seen,
     counted: toolText(await call(plan.progress, { onprogress: p => progress.push([p.progress, p.total]) })),
     progress,
     cancelled: await cancelledCall(callTool, plan.slow),

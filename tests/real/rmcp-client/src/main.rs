@@ -20,6 +20,8 @@ use tokio::sync::mpsc;
 type Failure = Box<dyn Error + Send + Sync>;
 
 const WAIT: Duration = Duration::from_secs(20);
+/// No progress for so long after the result: there is no more.
+const QUIET: Duration = Duration::from_millis(300);
 
 struct Arguments {
     url: String,
@@ -107,25 +109,37 @@ async fn run(arguments: Arguments) -> Result<Value, Failure> {
     let server = info.server_info.as_ref().map(|about| about.name.as_str());
     let tools: Vec<_> = peer.list_all_tools().await?.into_iter().map(|tool| tool.name).collect();
     let echo = finish(start(peer, &plan["echo"]).await?).await?;
+    let mut seen = json!({
+        "protocol": info.protocol_version.as_str(), "server": server, "tools": tools, "echo": echo,
+    });
+    if plan.get("slow").is_some() {
+        walk_long_calls(peer, plan, &mut progress, &mut seen).await?;
+    }
+    client.cancel().await?;
+    Ok(seen)
+}
 
-    let counting = start(peer, &plan["progress"]).await?;
-    let counted = finish(counting).await?;
+/// Progress, a cancelled call, and a call after it.
+async fn walk_long_calls(
+    peer: &Peer<RoleClient>,
+    plan: &Value,
+    progress: &mut mpsc::UnboundedReceiver<ProgressNotificationParam>,
+    seen: &mut Value,
+) -> Result<(), Failure> {
+    seen["counted"] = finish(start(peer, &plan["progress"]).await?).await?.into();
     let mut reported = Vec::new();
-    while let Ok(Some(step)) = tokio::time::timeout(Duration::from_millis(200), progress.recv()).await {
+    while let Ok(Some(step)) = tokio::time::timeout(QUIET, progress.recv()).await {
         reported.push(json!([step.progress, step.total]));
     }
+    seen["progress"] = reported.into();
 
     let waiting = start(peer, &plan["slow"]).await?;
     tokio::time::timeout(WAIT, progress.recv()).await?.ok_or("no progress from the slow call")?;
     waiting.cancel(Some("enough".to_owned())).await?;
+    seen["cancelled"] = true.into();
 
-    let echo_after = finish(start(peer, &plan["echo"]).await?).await?;
-    let seen = json!({
-        "protocol": info.protocol_version.as_str(), "server": server, "tools": tools, "echo": echo,
-        "counted": counted, "progress": reported, "cancelled": true, "echo_after": echo_after,
-    });
-    client.cancel().await?;
-    Ok(seen)
+    seen["echo_after"] = finish(start(peer, &plan["echo"]).await?).await?.into();
+    Ok(())
 }
 
 #[tokio::main(flavor = "current_thread")]
