@@ -170,3 +170,115 @@ fn missing(message: &Message<'_>) -> Refusal {
 fn shown(value: &str) -> String {
     value.chars().take(40).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+
+    use super::{Classified, Era, MODERN, Refusal, VERSION_HEADER, classify};
+    use crate::mcp::message::{Body, parse};
+
+    fn told(header: &[&'static str], body: &str) -> Classified {
+        let mut headers = HeaderMap::new();
+        for value in header {
+            headers.append(VERSION_HEADER, HeaderValue::from_static(value));
+        }
+        match parse(body.as_bytes()).unwrap() {
+            Body::Object(message) => classify(&headers, Some(&message)),
+            _ => classify(&headers, None),
+        }
+    }
+
+    /// A request with these members of `_meta`: a version, and whether capabilities are there.
+    fn with_meta(version: &str, capabilities: bool) -> String {
+        let capabilities =
+            if capabilities { r#","io.modelcontextprotocol/clientCapabilities":{}"# } else { "" };
+        format!(
+            r#"{{"id":1,"method":"tools/list","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":{version}{capabilities}}}}}}}"#
+        )
+    }
+
+    fn era(era: Era, version: Option<&str>) -> Classified {
+        Classified { era, version: version.map(str::to_owned), refusal: None }
+    }
+
+    const PLAIN: &str = r#"{"id":1,"method":"tools/list"}"#;
+
+    #[test]
+    fn a_version_in_meta_that_the_header_repeats_is_modern() {
+        assert_eq!(told(&[MODERN], &with_meta("\"2026-07-28\"", true)), era(Era::Modern, Some(MODERN)));
+    }
+
+    #[test]
+    fn header_and_meta_must_not_differ() {
+        for (header, version) in [
+            (&[MODERN][..], "\"2025-11-25\""),
+            (&["2025-06-18"], "\"2026-07-28\""),
+            (&["2025-06-18"], "\"2025-11-25\""),
+            (&[], "\"2026-07-28\""),
+            (&[], "\"DRAFT\""),
+            (&[MODERN, MODERN], "\"2026-07-28\""),
+        ] {
+            let told = told(header, &with_meta(version, true));
+            assert!(
+                matches!(told.refusal, Some(Refusal::HeaderMismatch(_))),
+                "{header:?} {version} {told:?}"
+            );
+        }
+        assert!(matches!(told(&["a", "a"], PLAIN).refusal, Some(Refusal::HeaderMismatch(_))));
+    }
+
+    #[test]
+    fn a_modern_header_needs_the_keys_in_meta() {
+        let missing = |body: &str| match told(&[MODERN], body) {
+            Classified { era: Era::Modern, refusal: Some(Refusal::MissingMeta(text)), .. } => text,
+            other => panic!("{other:?}"),
+        };
+        assert!(missing(PLAIN).contains("protocolVersion and"));
+        assert!(
+            missing(r#"{"id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#)
+                .contains("clientCapabilities")
+        );
+        assert!(missing(r#"{"id":1,"method":"x","params":{"_meta":null}}"#).contains("protocolVersion"));
+        assert!(!missing(&with_meta("\"2026-07-28\"", false)).contains("protocolVersion"));
+        assert!(missing(&with_meta("5", true)).contains("protocolVersion"));
+    }
+
+    #[test]
+    fn a_modern_version_that_is_not_published_is_refused() {
+        let told = told(&["2027-01-01"], &with_meta("\"2027-01-01\"", true));
+        assert_eq!(
+            (told.era, told.refusal),
+            (Era::Modern, Some(Refusal::UnsupportedVersion("2027-01-01".into())))
+        );
+    }
+
+    #[test]
+    fn everything_else_is_legacy_with_the_headers_version() {
+        assert_eq!(told(&[], PLAIN), era(Era::Legacy, None));
+        assert_eq!(told(&["2025-06-18"], PLAIN), era(Era::Legacy, Some("2025-06-18")));
+        assert_eq!(told(&["nonsense"], PLAIN), era(Era::Legacy, Some("nonsense")));
+        assert_eq!(
+            told(&["2025-11-25"], &with_meta("\"2025-11-25\"", false)),
+            era(Era::Legacy, Some("2025-11-25"))
+        );
+        assert_eq!(told(&[], "[]"), era(Era::Legacy, None));
+        let initialize = r#"{"id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}"#;
+        assert_eq!(told(&["2025-11-25"], initialize), era(Era::Legacy, Some("2025-03-26")));
+    }
+
+    #[test]
+    fn for_notifications_the_header_decides_and_nothing_is_required() {
+        let cancelled = r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#;
+        assert_eq!(told(&[MODERN], cancelled), era(Era::Modern, Some(MODERN)));
+        assert_eq!(told(&[], cancelled), era(Era::Legacy, None));
+        assert_eq!(told(&[MODERN, MODERN], cancelled).refusal, None);
+    }
+
+    #[test]
+    fn modern_clients_send_no_responses() {
+        let response = r#"{"id":1,"result":{}}"#;
+        assert!(matches!(told(&[MODERN], response).refusal, Some(Refusal::InvalidRequest(_))));
+        assert_eq!(told(&["2025-11-25"], response).refusal, None);
+    }
+}

@@ -21,7 +21,7 @@ pub fn filter_tools(message: &[u8], allowed: impl Fn(&str) -> bool, private: boo
         for list in all(result, "tools").filter(|t| t.kind() == Type::Array) {
             is_list = true;
             let cuts = cuts(list, |tool| !name(tool).is_some_and(|n| allowed(&n)));
-            splices.extend(cuts.into_iter().map(|range| Splice::replace(range, &b""[..])));
+            splices.extend(cuts.into_iter().map(Splice::cut));
         }
         if private && is_list {
             mark_private(result, &mut splices);

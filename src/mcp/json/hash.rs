@@ -25,6 +25,17 @@ impl Default for FoldState {
     }
 }
 
+impl FoldState {
+    /// The hash of a text's bytes. Every bit depends on every byte.
+    #[inline]
+    #[must_use]
+    pub fn hash_bytes(self, bytes: &[u8]) -> u64 {
+        let mut fold = self.build_hasher();
+        fold.write(bytes);
+        fold.finish()
+    }
+}
+
 impl BuildHasher for FoldState {
     type Hasher = Fold;
 
@@ -52,14 +63,14 @@ impl Fold {
 impl Hasher for Fold {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            self.mix(u64::from_le_bytes(chunk.try_into().expect("chunks have eight bytes")));
+        // The length first: the parts of short texts alone do not tell it.
+        self.state = self.state.wrapping_add((bytes.len() as u64).wrapping_mul(self.keys[0]));
+        let mut rest = bytes;
+        while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
+            self.mix(u64::from_le_bytes(*chunk));
+            rest = tail;
         }
-        let rest = chunks.remainder();
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.mix(u64::from_le_bytes(last) ^ ((bytes.len() as u64) << 56));
+        self.mix(last(rest));
     }
 
     #[inline]
@@ -71,5 +82,36 @@ impl Hasher for Fold {
     fn finish(&self) -> u64 {
         let product = u128::from(self.state) * u128::from(self.keys[0] | 1);
         (product as u64) ^ ((product >> 64) as u64)
+    }
+}
+
+/// Up to seven bytes as a number that no other bytes of this length give.
+#[inline]
+fn last(rest: &[u8]) -> u64 {
+    let word = |four: &[u8; 4]| u64::from(u32::from_le_bytes(*four));
+    match (rest.first_chunk::<4>(), rest.last_chunk::<4>(), rest) {
+        (Some(first), Some(last), _) => word(first) | (word(last) << 32),
+        (_, _, []) => 0,
+        (_, _, few) => {
+            let at = |i: usize| u64::from(few[i]);
+            at(0) | (at(few.len() / 2) << 8) | (at(few.len() - 1) << 16)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::FoldState;
+
+    #[test]
+    fn short_names_that_look_alike_have_different_hashes() {
+        let names = (0..200_000)
+            .flat_map(|n| [format!("k{n}"), format!("{n}k"), format!("{n:x}"), format!("name_{n:09}")]);
+        let names: HashSet<String> = names.collect();
+        let hashes: HashSet<u64> =
+            names.iter().map(|n| FoldState::default().hash_bytes(n.as_bytes())).collect();
+        assert_eq!(hashes.len(), names.len());
     }
 }

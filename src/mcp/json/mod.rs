@@ -54,16 +54,17 @@ pub enum Type {
     Object,
 }
 
-/// One value of a validated document: its own text, and where in the document it stands.
+/// One value of a validated document: the document, and where in it the value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a> {
-    text: &'a str,
-    at: usize,
+    document: &'a str,
+    from: usize,
+    to: usize,
 }
 
 impl Default for Raw<'_> {
     fn default() -> Self {
-        Self { text: "null", at: 0 }
+        Self::whole("null")
     }
 }
 
@@ -89,39 +90,56 @@ pub fn parse(bytes: &[u8]) -> Result<Raw<'_>, Error> {
 }
 
 impl<'a> Raw<'a> {
-    /// `text` must be one validated value that starts at byte `at` of its document.
-    pub(super) fn new(text: &'a str, at: usize) -> Self {
-        Self { text, at }
+    /// The bytes `from..to` of `document` must be one validated value.
+    pub(super) fn new(document: &'a str, from: usize, to: usize) -> Self {
+        Self { document, from, to }
+    }
+
+    /// `text` must be one validated value and nothing else.
+    pub(super) fn whole(text: &'a str) -> Self {
+        Self::new(text, 0, text.len())
+    }
+
+    /// The document that the value stands in.
+    pub(super) fn document(&self) -> &'a str {
+        self.document
     }
 
     /// The value's own bytes as text.
     #[must_use]
     pub fn text(&self) -> &'a str {
-        self.text
+        self.document.get(self.from..self.to).unwrap_or("null")
+    }
+
+    /// The value's own bytes.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.document.as_bytes().get(self.from..self.to).unwrap_or(b"null")
     }
 
     /// Where the value starts in its document.
     #[must_use]
     pub fn start(&self) -> usize {
-        self.at
+        self.from
     }
 
     /// The first byte after the value.
     #[must_use]
     pub fn end(&self) -> usize {
-        self.at + self.text.len()
+        self.to
     }
 
     /// The bytes of the document that are this value.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
-        self.start()..self.end()
+        self.from..self.to
     }
 
     /// The value's type, by its first byte.
     #[must_use]
     pub fn kind(&self) -> Type {
-        Type::of(self.text.as_bytes().first().copied().unwrap_or(b'n'))
+        Type::of(self.bytes().first().copied().unwrap_or(b'n'))
     }
 
     /// Whether this is an object.
@@ -130,35 +148,47 @@ impl<'a> Raw<'a> {
         self.kind() == Type::Object
     }
 
+    /// Whether this is neither array nor object.
+    #[must_use]
+    pub fn is_scalar(&self) -> bool {
+        !matches!(self.kind(), Type::Array | Type::Object)
+    }
+
     /// Whether this is an array or object without content.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let b = self.text.as_bytes();
+        let b = self.bytes();
         b.len() >= 2 && matches!(b[0], b'[' | b'{') && b[1..b.len() - 1].iter().all(|c| scan::is_space(*c))
     }
 
     /// The decoded text of a string; `None` for other types. A lone surrogate becomes U+FFFD.
     #[must_use]
     pub fn as_str(&self) -> Option<Cow<'a, str>> {
-        (self.kind() == Type::String).then(|| text::decode_lossy(self.text))
+        (self.kind() == Type::String).then(|| text::decode_lossy(self.text()))
     }
 
     /// The decoded text of a string that is valid Unicode; `None` for lone surrogates and other types.
     #[must_use]
     pub fn as_exact_str(&self) -> Option<Cow<'a, str>> {
-        if self.kind() == Type::String { text::decode(self.text) } else { None }
+        if self.kind() == Type::String { text::decode(self.text()) } else { None }
     }
 
     /// The members of an object, in order; none for other types.
     #[must_use]
     pub fn members(&self) -> Members<'a> {
-        Members { inside: skip::Inside::new(self.text, b'{'), text: self.text, at: self.at }
+        Members {
+            document: self.document,
+            inside: skip::Inside::new(self.document.as_bytes(), self.from, b'{'),
+        }
     }
 
     /// The elements of an array, in order; none for other types.
     #[must_use]
     pub fn elements(&self) -> Elements<'a> {
-        Elements { inside: skip::Inside::new(self.text, b'['), text: self.text, at: self.at }
+        Elements {
+            document: self.document,
+            inside: skip::Inside::new(self.document.as_bytes(), self.from, b'['),
+        }
     }
 
     /// The value of the last member called `name`, which is the one that most readers take.
@@ -176,7 +206,7 @@ impl<'a> Raw<'a> {
     /// Whether this is a string that decodes to `want`.
     #[must_use]
     pub fn is_string(&self, want: &str) -> bool {
-        self.kind() == Type::String && text::equals(self.text, want)
+        self.kind() == Type::String && text::equals(self.text(), want)
     }
 }
 
@@ -211,36 +241,34 @@ impl Type {
 /// Iterator over the members of a validated object.
 #[derive(Debug, Clone)]
 pub struct Members<'a> {
+    document: &'a str,
     inside: skip::Inside,
-    text: &'a str,
-    at: usize,
 }
 
 impl<'a> Iterator for Members<'a> {
     type Item = Member<'a>;
 
     fn next(&mut self) -> Option<Member<'a>> {
-        let b = self.text.as_bytes();
-        let name = self.inside.next(b)?;
-        let value = self.inside.after_colon(b)?;
-        let raw = |r: Range<usize>| Some(Raw::new(self.text.get(r.clone())?, self.at + r.start));
-        Some(Member { name: raw(name)?, value: raw(value)? })
+        let bytes = self.document.as_bytes();
+        let name = self.inside.next(bytes)?;
+        let value = self.inside.after_colon(bytes)?;
+        let raw = |r: Range<usize>| Raw::new(self.document, r.start, r.end);
+        Some(Member { name: raw(name), value: raw(value) })
     }
 }
 
 /// Iterator over the elements of a validated array.
 #[derive(Debug, Clone)]
 pub struct Elements<'a> {
+    document: &'a str,
     inside: skip::Inside,
-    text: &'a str,
-    at: usize,
 }
 
 impl<'a> Iterator for Elements<'a> {
     type Item = Raw<'a>;
 
     fn next(&mut self) -> Option<Raw<'a>> {
-        let r = self.inside.next(self.text.as_bytes())?;
-        Some(Raw::new(self.text.get(r.clone())?, self.at + r.start))
+        let r = self.inside.next(self.document.as_bytes())?;
+        Some(Raw::new(self.document, r.start, r.end))
     }
 }

@@ -85,6 +85,7 @@ pub fn equal(a: &str, b: &str) -> bool {
 ///
 /// # Errors
 /// The offset at which the grammar of RFC 8259 section 6 is left.
+#[inline]
 pub fn end(b: &[u8], at: usize) -> Result<usize, usize> {
     let mut i = at;
     if b.get(i) == Some(&b'-') {
@@ -92,9 +93,14 @@ pub fn end(b: &[u8], at: usize) -> Result<usize, usize> {
     }
     i = match b.get(i) {
         Some(b'0') => i + 1,
-        Some(b'1'..=b'9') => digits(b, i),
+        Some(b'1'..=b'9') => digits(b, i + 1),
         _ => return Err(i),
     };
+    if matches!(b.get(i), Some(b'.' | b'e' | b'E')) { fraction(b, i) } else { Ok(i) }
+}
+
+/// The part of a number after its whole digits.
+fn fraction(b: &[u8], mut i: usize) -> Result<usize, usize> {
     if b.get(i) == Some(&b'.') {
         i = some_digits(b, i + 1)?;
     }
@@ -108,6 +114,7 @@ pub fn end(b: &[u8], at: usize) -> Result<usize, usize> {
     Ok(i)
 }
 
+#[inline]
 fn digits(b: &[u8], mut i: usize) -> usize {
     while matches!(b.get(i), Some(b'0'..=b'9')) {
         i += 1;

@@ -4,15 +4,32 @@
 
 use super::{Cause, Error, MAX_DEPTH, Raw, number, text};
 
+/// Who wants to know what a pass over a value meets. Positions are offsets in the document; names and texts are
+/// given with their quotes.
+pub trait Visit {
+    /// A member's name. `plain`: it has no escapes.
+    fn name(&mut self, _bytes: &[u8], _from: usize, _to: usize, _plain: bool) {}
+    /// A value that is a string.
+    fn text(&mut self, _bytes: &[u8], _from: usize, _to: usize) {}
+    /// An array or object opens.
+    fn open(&mut self) {}
+    /// The innermost array or object closes.
+    fn close(&mut self) {}
+}
+
+/// Nobody.
+impl Visit for () {}
+
 /// Reads JSON from a text, value by value.
 #[derive(Debug, Clone)]
 pub struct Scanner<'a> {
     text: &'a str,
-    bytes: &'a [u8],
     at: usize,
+    deepest: usize,
 }
 
 /// Whether `b` is JSON white space.
+#[inline]
 #[must_use]
 pub fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\r' | b'\n')
@@ -26,17 +43,129 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(bytes).map_err(|e| Error { offset: e.valid_up_to(), cause: Cause::Syntax })
 }
 
+fn fail<T>(offset: usize) -> Result<T, Error> {
+    Err(Error { offset, cause: Cause::Syntax })
+}
+
+/// The first byte from `i` on that is not white space; 0 at the end, which no token starts with.
+#[inline(always)]
+fn peek(b: &[u8], i: &mut usize) -> u8 {
+    loop {
+        match b.get(*i) {
+            None => return 0,
+            Some(c) if *c > b' ' || !is_space(*c) => return *c,
+            Some(_) => *i += 1,
+        }
+    }
+}
+
+/// Passes a string whose opening quote is at `from`: where it ends, and whether it has no escapes.
+#[inline(always)]
+fn string(b: &[u8], from: usize) -> Result<(usize, bool), Error> {
+    let end = text::plain_end(b, from + 1);
+    if b.get(end) == Some(&b'"') {
+        Ok((end + 1, true))
+    } else {
+        escaped_string(b, end).map(|end| (end, false))
+    }
+}
+
+/// The rest of a string from its first escape on.
+fn escaped_string(b: &[u8], mut i: usize) -> Result<usize, Error> {
+    loop {
+        i = text::escapes_end(b, i).or_else(fail)?;
+        i = text::plain_end(b, i);
+        match b.get(i) {
+            Some(b'"') => return Ok(i + 1),
+            Some(b'\\') => {}
+            _ => return fail(i),
+        }
+    }
+}
+
+/// Passes a member's name and its colon.
+#[inline(always)]
+fn name(b: &[u8], i: &mut usize, visit: &mut impl Visit) -> Result<(), Error> {
+    if peek(b, i) != b'"' {
+        return fail(*i);
+    }
+    let from = *i;
+    let (end, plain) = string(b, from)?;
+    visit.name(b, from, end, plain);
+    *i = end;
+    if peek(b, i) != b':' {
+        return fail(*i);
+    }
+    *i += 1;
+    Ok(())
+}
+
+fn word(b: &[u8], i: usize, word: &[u8]) -> Result<usize, Error> {
+    if b[i..].starts_with(word) { Ok(i + word.len()) } else { fail(i) }
+}
+
+/// Passes the value that starts at `from`, where white space has been passed: where it ends, and how many levels
+/// were open at most.
+fn value(b: &[u8], from: usize, depth: usize, visit: &mut impl Visit) -> Result<(usize, usize), Error> {
+    let (mut i, mut open) = (from, Open::at(depth));
+    loop {
+        match peek(b, &mut i) {
+            b'"' => {
+                let start = i;
+                (i, _) = string(b, start)?;
+                visit.text(b, start, i);
+            }
+            bracket @ (b'{' | b'[') => {
+                if !open.push(bracket == b'{') {
+                    return Err(Error { offset: i, cause: Cause::Depth });
+                }
+                visit.open();
+                i += 1;
+                if peek(b, &mut i) == bracket + 2 {
+                    i += 1;
+                    open.pop();
+                    visit.close();
+                } else {
+                    if bracket == b'{' {
+                        name(b, &mut i, visit)?;
+                    }
+                    continue;
+                }
+            }
+            b'-' | b'0'..=b'9' => i = number::end(b, i).or_else(fail)?,
+            b't' => i = word(b, i, b"true")?,
+            b'f' => i = word(b, i, b"false")?,
+            b'n' => i = word(b, i, b"null")?,
+            _ => return fail(i),
+        }
+        loop {
+            if open.is_done() {
+                return Ok((i, open.deepest));
+            }
+            match (peek(b, &mut i), open.in_object()) {
+                (b',', object) => {
+                    i += 1;
+                    if object {
+                        name(b, &mut i, visit)?;
+                    }
+                    break;
+                }
+                (b'}', true) | (b']', false) => {
+                    i += 1;
+                    open.pop();
+                    visit.close();
+                }
+                _ => return fail(i),
+            }
+        }
+    }
+}
+
 impl<'a> Scanner<'a> {
     /// A scanner at the start of `text`.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0 }
-    }
-
-    /// A scanner that starts at byte `at`, which must be a character boundary.
-    #[must_use]
-    pub fn starting_at(text: &'a str, at: usize) -> Self {
-        Self { text, bytes: text.as_bytes(), at }
+        Self { text, at: 0, deepest: 0 }
     }
 
     /// Where the scanner stands.
@@ -45,34 +174,24 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    fn fail<T>(&self, offset: usize) -> Result<T, Error> {
-        Err(Error { offset, cause: Cause::Syntax })
+    /// The most levels that were open in any value taken so far.
+    #[must_use]
+    pub fn deepest(&self) -> usize {
+        self.deepest
     }
 
-    /// The first byte that is not white space; the scanner then stands on it.
-    #[inline]
+    /// The first byte that is not white space, on which the scanner then stands.
     pub fn peek(&mut self) -> Option<u8> {
-        loop {
-            let b = *self.bytes.get(self.at)?;
-            if b > b' ' || !is_space(b) {
-                return Some(b);
-            }
-            self.at += 1;
-        }
+        peek(self.text.as_bytes(), &mut self.at);
+        self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Takes `want`, after white space.
-    ///
-    /// # Errors
-    /// If another byte stands there.
-    #[inline]
-    pub fn expect(&mut self, want: u8) -> Result<(), Error> {
-        if self.peek() == Some(want) {
-            self.at += 1;
-            Ok(())
-        } else {
-            self.fail(self.at)
+    fn expect(&mut self, want: u8) -> Result<(), Error> {
+        if peek(self.text.as_bytes(), &mut self.at) != want {
+            return fail(self.at);
         }
+        self.at += 1;
+        Ok(())
     }
 
     /// Nothing but white space may follow.
@@ -80,64 +199,7 @@ impl<'a> Scanner<'a> {
     /// # Errors
     /// If something does.
     pub fn end(&mut self) -> Result<(), Error> {
-        match self.peek() {
-            None => Ok(()),
-            Some(_) => self.fail(self.at),
-        }
-    }
-
-    fn raw(&self, from: usize) -> Raw<'a> {
-        Raw::new(&self.text[from..self.at], from)
-    }
-
-    /// Takes a string, after white space.
-    ///
-    /// # Errors
-    /// If there is no well-formed string.
-    pub fn string(&mut self) -> Result<Raw<'a>, Error> {
-        self.expect(b'"')?;
-        let from = self.at - 1;
-        self.string_tail()?;
-        Ok(self.raw(from))
-    }
-
-    /// Takes the rest of a string whose opening quote is behind the scanner.
-    fn string_tail(&mut self) -> Result<(), Error> {
-        loop {
-            self.at = text::plain_end(self.bytes, self.at);
-            match self.bytes.get(self.at) {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                Some(b'\\') => self.escape()?,
-                _ => return self.fail(self.at),
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<(), Error> {
-        match self.bytes.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => {
-                let digits = self.bytes.get(self.at + 2..self.at + 6);
-                if !digits.is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit)) {
-                    return self.fail(self.at);
-                }
-                self.at += 6;
-            }
-            _ => return self.fail(self.at),
-        }
-        Ok(())
-    }
-
-    fn literal(&mut self, word: &[u8]) -> Result<(), Error> {
-        if self.bytes[self.at..].starts_with(word) {
-            self.at += word.len();
-            Ok(())
-        } else {
-            self.fail(self.at)
-        }
+        if self.peek().is_none() { Ok(()) } else { fail(self.at) }
     }
 
     /// Takes one value of any type, after white space. `depth` is the number of levels already open.
@@ -145,93 +207,33 @@ impl<'a> Scanner<'a> {
     /// # Errors
     /// If there is no well-formed value or it nests too deep.
     pub fn value(&mut self, depth: usize) -> Result<Raw<'a>, Error> {
+        self.visited(depth, &mut ())
+    }
+
+    /// As [`Scanner::value`], telling `visit` what is met.
+    ///
+    /// # Errors
+    /// As [`Scanner::value`].
+    pub fn visited(&mut self, depth: usize, visit: &mut impl Visit) -> Result<Raw<'a>, Error> {
         self.peek();
         let from = self.at;
-        let mut open = Open::at(depth);
-        loop {
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    self.string_tail()?;
-                }
-                Some(b @ (b'{' | b'[')) => {
-                    if self.enter(b, &mut open)? {
-                        continue;
-                    }
-                }
-                Some(b't') => self.literal(b"true")?,
-                Some(b'f') => self.literal(b"false")?,
-                Some(b'n') => self.literal(b"null")?,
-                Some(b'-' | b'0'..=b'9') => match number::end(self.bytes, self.at) {
-                    Ok(end) => self.at = end,
-                    Err(offset) => return self.fail(offset),
-                },
-                _ => return self.fail(self.at),
-            }
-            if self.leave(&mut open)? {
-                return Ok(self.raw(from));
-            }
-        }
-    }
-
-    /// Opens a container; true if a value must follow, false if it closed at once.
-    #[inline]
-    fn enter(&mut self, bracket: u8, open: &mut Open) -> Result<bool, Error> {
-        if !open.push(bracket == b'{') {
-            return Err(Error { offset: self.at, cause: Cause::Depth });
-        }
-        self.at += 1;
-        if self.peek() == Some(bracket + 2) {
-            self.at += 1;
-            open.pop();
-            return Ok(false);
-        }
-        if bracket == b'{' {
-            self.name()?;
-        }
-        Ok(true)
-    }
-
-    /// After a value: closes what ends here. True when the outermost value is complete, false when a value must follow.
-    #[inline]
-    fn leave(&mut self, open: &mut Open) -> Result<bool, Error> {
-        while !open.is_done() {
-            match (self.peek(), open.in_object()) {
-                (Some(b','), in_object) => {
-                    self.at += 1;
-                    if in_object {
-                        self.name()?;
-                    }
-                    return Ok(false);
-                }
-                (Some(b'}'), true) | (Some(b']'), false) => {
-                    self.at += 1;
-                    open.pop();
-                }
-                _ => return self.fail(self.at),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Takes a member's name and its colon.
-    #[inline]
-    fn name(&mut self) -> Result<(), Error> {
-        self.expect(b'"')?;
-        self.string_tail()?;
-        self.expect(b':')
+        let (end, deepest) = value(self.text.as_bytes(), from, depth, visit)?;
+        (self.at, self.deepest) = (end, self.deepest.max(deepest));
+        Ok(Raw::new(self.text, from, self.at))
     }
 
     /// Takes an object, giving each member's name to `member`, which must take exactly one value from the
-    /// scanner. `depth` is the number of levels open around the object.
+    /// scanner; `plain` says that the name has no escapes. `depth` is the number of levels open around the
+    /// object.
     ///
     /// # Errors
     /// If the object is not well-formed, nests too deep, or `member` fails.
     pub fn object(
         &mut self,
         depth: usize,
-        mut member: impl FnMut(&mut Self, Raw<'a>) -> Result<(), Error>,
+        mut member: impl FnMut(&mut Self, Raw<'a>, bool) -> Result<(), Error>,
     ) -> Result<Raw<'a>, Error> {
+        let b = self.text.as_bytes();
         self.expect(b'{')?;
         let from = self.at - 1;
         if depth >= MAX_DEPTH {
@@ -239,52 +241,74 @@ impl<'a> Scanner<'a> {
         }
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(self.raw(from));
+            return Ok(Raw::new(self.text, from, self.at));
         }
         loop {
-            let name = self.string()?;
+            if peek(b, &mut self.at) != b'"' {
+                return fail(self.at);
+            }
+            let (end, plain) = string(b, self.at)?;
+            let name = Raw::new(self.text, self.at, end);
+            self.at = end;
             self.expect(b':')?;
-            member(self, name)?;
-            if self.peek() == Some(b',') {
+            member(self, name, plain)?;
+            if peek(b, &mut self.at) == b',' {
                 self.at += 1;
             } else {
                 self.expect(b'}')?;
-                return Ok(self.raw(from));
+                return Ok(Raw::new(self.text, from, self.at));
             }
         }
     }
 }
 
-/// Which containers are open: one bit each, set for objects.
+/// Which containers are open: one bit each, set for objects, the innermost lowest.
 struct Open {
-    bits: [u64; MAX_DEPTH / 64],
+    /// The innermost levels, up to 64 of them.
+    bits: u64,
+    /// `bits` as they were whenever 64 more levels had been opened.
+    saved: [u64; MAX_DEPTH / 64],
     depth: usize,
     base: usize,
+    deepest: usize,
 }
 
 impl Open {
     fn at(depth: usize) -> Self {
-        Self { bits: [0; MAX_DEPTH / 64], depth, base: depth }
+        Self { bits: 0, saved: [0; MAX_DEPTH / 64], depth, base: depth, deepest: depth }
     }
 
+    #[inline(always)]
     fn push(&mut self, object: bool) -> bool {
-        let Some(word) = self.bits.get_mut(self.depth / 64) else { return false };
-        let mask = 1 << (self.depth % 64);
-        *word = if object { *word | mask } else { *word & !mask };
+        if self.depth >= MAX_DEPTH {
+            return false;
+        }
+        if self.depth.is_multiple_of(64) {
+            self.saved[self.depth / 64] = self.bits;
+        }
+        self.bits = (self.bits << 1) | u64::from(object);
         self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
         true
     }
 
+    #[inline(always)]
     fn pop(&mut self) {
         self.depth -= 1;
+        self.bits >>= 1;
+        if self.depth.is_multiple_of(64) {
+            self.bits = self.saved[self.depth / 64];
+        }
     }
 
+    /// Whether the innermost one is an object.
+    #[inline(always)]
+    fn in_object(&self) -> bool {
+        self.bits & 1 != 0
+    }
+
+    #[inline(always)]
     fn is_done(&self) -> bool {
         self.depth == self.base
-    }
-
-    fn in_object(&self) -> bool {
-        let top = self.depth - 1;
-        self.bits[top / 64] & (1 << (top % 64)) != 0
     }
 }

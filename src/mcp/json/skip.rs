@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::scan::is_space;
+use super::{scan::is_space, text};
 
 /// Steps through the members or elements of one container.
 #[derive(Debug, Clone)]
@@ -13,10 +13,9 @@ pub(super) struct Inside {
 }
 
 impl Inside {
-    /// Starts inside `text` if it opens with `bracket`; else there is nothing to step through.
-    pub(super) fn new(text: &str, bracket: u8) -> Self {
-        let starts = text.as_bytes().first() == Some(&bracket);
-        Self { at: if starts { 1 } else { usize::MAX } }
+    /// Starts inside the value at `at` if it opens with `bracket`; else there is nothing to step through.
+    pub(super) fn new(b: &[u8], at: usize, bracket: u8) -> Self {
+        Self { at: if b.get(at) == Some(&bracket) { at + 1 } else { usize::MAX } }
     }
 
     /// The next element, or the next member's name.
@@ -62,15 +61,25 @@ pub(crate) fn value(b: &[u8], at: usize) -> usize {
 }
 
 /// Where the string whose opening quote is at `at` ends.
+#[inline]
 pub(crate) fn string(b: &[u8], at: usize) -> usize {
-    let mut i = at + 1;
-    while let Some(n) = b.get(i..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
-        if b[i + n] == b'"' {
-            return i + n + 1;
+    let end = text::plain_end(b, at + 1);
+    if b.get(end) == Some(&b'"') { end + 1 } else { escaped_string(b, end) }
+}
+
+/// The rest of a string from its first escape on.
+fn escaped_string(b: &[u8], mut i: usize) -> usize {
+    loop {
+        match text::escapes_end(b, i) {
+            Ok(reached) => i = text::plain_end(b, reached),
+            Err(_) => return b.len(),
         }
-        i += n + 2;
+        match b.get(i) {
+            Some(b'"') => return i + 1,
+            Some(b'\\') => {}
+            _ => return b.len(),
+        }
     }
-    b.len()
 }
 
 fn container(b: &[u8], at: usize) -> usize {

@@ -14,11 +14,12 @@ fn zero_bytes(word: u64) -> u64 {
 
 /// Index of the first byte from `from` on that ends a run of plain string content: a quote, a backslash or a
 /// control character. `bytes.len()` if there is none.
+#[inline]
 #[must_use]
 pub fn plain_end(bytes: &[u8], from: usize) -> usize {
     let mut i = from;
-    while let Some(chunk) = bytes.get(i..i + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().expect("the slice has eight bytes"));
+    while let Some(chunk) = bytes.get(i..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
         let quote = zero_bytes(word ^ (ONES * b'"' as u64));
         let escape = zero_bytes(word ^ (ONES * b'\\' as u64));
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
@@ -32,6 +33,59 @@ pub fn plain_end(bytes: &[u8], from: usize) -> usize {
         i += 1;
     }
     i
+}
+
+/// Bytes without an escape after which a run of escapes counts as over.
+const QUIET: usize = 16;
+
+/// Passes a backslash at `from` and what follows, byte by byte, until no escape has come for a while or the string
+/// ends: the offset reached, which is no middle of an escape.
+///
+/// # Errors
+/// The offset of a bad escape or of a control character.
+pub fn escapes_end(bytes: &[u8], from: usize) -> Result<usize, usize> {
+    let (mut i, mut quiet) = (from, 0);
+    while quiet < QUIET {
+        match bytes.get(i) {
+            Some(b'\\') => {
+                i = escape_end(bytes, i)?;
+                quiet = 0;
+            }
+            Some(b'"') | None => return Ok(i),
+            Some(0..0x20) => return Err(i),
+            Some(_) => {
+                i += 1;
+                quiet += 1;
+            }
+        }
+    }
+    Ok(i)
+}
+
+#[inline(always)]
+fn escape_end(bytes: &[u8], at: usize) -> Result<usize, usize> {
+    match bytes.get(at + 1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
+        Some(b'u') => {
+            let digits = bytes.get(at + 2..at + 6).ok_or(at)?;
+            if digits.iter().all(u8::is_ascii_hexdigit) { Ok(at + 6) } else { Err(at) }
+        }
+        _ => Err(at),
+    }
+}
+
+/// Whether the string `bytes[from..to]` (with its quotes) may be the text of a number, boolean, array or object:
+/// false only if it certainly is not.
+#[inline]
+#[must_use]
+pub fn may_read(bytes: &[u8], from: usize, to: usize) -> bool {
+    match bytes.get(from + 1) {
+        Some(b'{' | b'[' | b' ' | b'\\') => true,
+        Some(b'0'..=b'9' | b'-') => bytes.get(to.wrapping_sub(2)).is_some_and(u8::is_ascii_digit),
+        Some(b't') => to - from == 6,
+        Some(b'f') => to - from == 7,
+        _ => false,
+    }
 }
 
 /// What is between the quotes of a token.
@@ -64,38 +118,71 @@ pub fn equals(token: &str, want: &str) -> bool {
 
 /// Decoded text, and whether it is exact (no lone surrogate was replaced).
 fn unescape(raw: &str) -> (Cow<'_, str>, bool) {
-    let Some(first) = memchr::memchr(b'\\', raw.as_bytes()) else {
+    let bytes = raw.as_bytes();
+    let Some(first) = memchr::memchr(b'\\', bytes) else {
         return (Cow::Borrowed(raw), true);
     };
-    let mut out = String::with_capacity(raw.len());
-    let (mut exact, mut plain, mut next) = (true, 0, Some(first));
-    while let Some(at) = next {
-        out.push_str(&raw[plain..at]);
-        let (c, used) = escape(&raw.as_bytes()[at + 1..]);
-        exact &= c.is_some();
-        out.push(c.unwrap_or(char::REPLACEMENT_CHARACTER));
-        plain = (at + 1 + used).min(raw.len());
-        next = memchr::memchr(b'\\', &raw.as_bytes()[plain..]).map(|n| plain + n);
+    let mut out = Vec::with_capacity(bytes.len());
+    out.extend_from_slice(&bytes[..first]);
+    let (mut exact, mut i) = (true, first);
+    while i < bytes.len() {
+        i += 1;
+        match bytes.get(i).and_then(|b| simple(*b)) {
+            Some(b) => {
+                out.push(b);
+                i += 1;
+            }
+            None => {
+                let (c, used) = unicode(bytes.get(i..).unwrap_or_default());
+                exact &= c.is_some();
+                out.extend_from_slice(
+                    c.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut [0; 4]).as_bytes(),
+                );
+                i = (i + used).min(bytes.len());
+            }
+        }
+        i = copy_plain(bytes, i, &mut out);
     }
-    out.push_str(&raw[plain..]);
-    (Cow::Owned(out), exact)
+    (Cow::Owned(String::from_utf8(out).expect("whole characters were copied from a text")), exact)
 }
 
-/// The character that an escape stands for, and its length after the backslash. `None` for a lone surrogate.
-fn escape(after: &[u8]) -> (Option<char>, usize) {
-    let c = match after.first() {
-        Some(b'b') => '\u{8}',
-        Some(b'f') => '\u{c}',
-        Some(b'n') => '\n',
-        Some(b'r') => '\r',
-        Some(b't') => '\t',
-        Some(b'u') => return unicode(after),
-        Some(other) => char::from(*other),
-        None => return (None, 0),
-    };
-    (Some(c), 1)
+/// Copies up to the next backslash or the end; returns where that is. Eight bytes at a time: escapes come in
+/// clusters, and a copy of exact length costs more than the bytes.
+#[inline]
+fn copy_plain(bytes: &[u8], from: usize, out: &mut Vec<u8>) -> usize {
+    let mut i = from;
+    while let Some(chunk) = bytes.get(i..).and_then(<[u8]>::first_chunk::<8>) {
+        let hit = zero_bytes(u64::from_le_bytes(*chunk) ^ (ONES * b'\\' as u64));
+        out.extend_from_slice(chunk);
+        if hit != 0 {
+            let plain = (hit.trailing_zeros() / 8) as usize;
+            out.truncate(out.len() - 8 + plain);
+            return i + plain;
+        }
+        i += 8;
+    }
+    let rest = bytes.get(i..).unwrap_or_default();
+    let plain = rest.iter().position(|b| *b == b'\\').unwrap_or(rest.len());
+    out.extend_from_slice(&rest[..plain]);
+    i + plain
 }
 
+/// What a one-letter escape stands for; `None` for `u`.
+#[inline]
+fn simple(letter: u8) -> Option<u8> {
+    match letter {
+        b'u' => None,
+        b'b' => Some(8),
+        b'f' => Some(12),
+        b'n' => Some(b'\n'),
+        b'r' => Some(b'\r'),
+        b't' => Some(b'\t'),
+        other => Some(other),
+    }
+}
+
+/// The character that `uXXXX`, or two of them with a backslash between, stands for, and its length. `None` for a
+/// lone surrogate.
 fn unicode(after: &[u8]) -> (Option<char>, usize) {
     let high = hex4(after.get(1..5));
     if !(0xD800..0xDC00).contains(&high) {

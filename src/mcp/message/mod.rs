@@ -10,7 +10,7 @@ mod tests;
 
 use std::borrow::Cow;
 
-use super::json::{self, Raw, Type, number};
+use super::json::{self, Raw, Type, edit::Slot, number};
 
 /// What a POSTed body holds.
 #[derive(Debug)]
@@ -116,7 +116,24 @@ pub struct Message<'a> {
     /// The object's own text.
     pub envelope: Raw<'a>,
     /// Where the envelope's last member ends: a new one is appended here.
-    pub(crate) last_end: Option<usize>,
+    pub(super) last_end: Option<usize>,
+    /// The same for `params`, if that is an object with members.
+    pub(super) params_last_end: Option<usize>,
+    /// Where members of `params` stand among their neighbours.
+    pub(super) slots: Slots,
+    /// Whether a text in `params`, beside `_meta`, may read as a number, boolean, array or object.
+    pub(super) readable: bool,
+    /// The most levels of arrays and objects that are open anywhere; where there are few, less.
+    pub(super) deepest: usize,
+}
+
+/// Where the members of `params` stand that a repair may take out.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    pub(super) name: Option<Slot>,
+    pub(super) arguments: Option<Slot>,
+    pub(super) meta: Option<Slot>,
+    pub(super) cursor: Option<Slot>,
 }
 
 /// Reads a body. A byte-order mark in front is passed over, as RFC 8259 section 8.1 allows.
@@ -144,7 +161,7 @@ impl<'a> Message<'a> {
         (valid && self.duplicate_id().is_none()).then(|| id.text())
     }
 
-    /// The id's own member twice leaves no id to answer to.
+    /// That the id's own member comes twice leaves no id to answer to.
     fn duplicate_id(&self) -> Option<()> {
         (self.duplicate == Some(Duplicate::Envelope)).then_some(())?;
         (self.envelope.members().filter(|m| m.name.is_string("id")).count() > 1).then_some(())

@@ -2,17 +2,20 @@
 
 use std::borrow::Cow;
 
-use super::{Body, Duplicate, Message};
+use super::{Body, Duplicate, Message, Slots};
 use crate::mcp::json::{
     Error, Raw, Type,
+    edit::Slot,
+    hash::FoldState,
     keys::Keys,
-    scan::{self, Scanner},
+    scan::{self, Scanner, Visit},
+    text,
 };
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Prefix of MCP's own keys in `_meta`.
-const OWN: &str = "io.modelcontextprotocol/";
+const OWN: &[u8] = b"io.modelcontextprotocol/";
 
 pub(super) fn body(bytes: &[u8]) -> Result<Body<'_>, Error> {
     let (bom, bytes) = bytes.strip_prefix(BOM).map_or((false, bytes), |rest| (true, rest));
@@ -26,6 +29,7 @@ fn document(bytes: &[u8], bom: bool) -> Result<Body<'_>, Error> {
         Some(b'{') => {
             let mut message = Box::new(Message { bom, ..Message::default() });
             message.read(&mut scanner)?;
+            message.deepest = scanner.deepest();
             Body::Object(message)
         }
         Some(b'[') => scanner.value(0).map(|_| Body::Batch)?,
@@ -35,33 +39,62 @@ fn document(bytes: &[u8], bom: bool) -> Result<Body<'_>, Error> {
     Ok(body)
 }
 
-/// Remembers the names of one object and marks the message when one comes twice.
-struct Once<'a> {
-    keys: Keys<'a>,
-    place: Duplicate,
+/// Notices text that may read as something else.
+struct Readable<'f>(&'f mut bool);
+
+impl Visit for Readable<'_> {
+    #[inline]
+    fn text(&mut self, bytes: &[u8], from: usize, to: usize) {
+        *self.0 = *self.0 || text::may_read(bytes, from, to);
+    }
 }
 
-impl<'a> Once<'a> {
-    fn new(place: Duplicate) -> Self {
-        Self { keys: Keys::default(), place }
+impl Slots {
+    /// Notes where the member `key` stands, if that matters.
+    fn note(&mut self, key: &[u8], slot: Slot) -> bool {
+        let place = match key {
+            b"name" => &mut self.name,
+            b"arguments" => &mut self.arguments,
+            b"_meta" => &mut self.meta,
+            b"cursor" => &mut self.cursor,
+            _ => return false,
+        };
+        *place = Some(slot);
+        true
     }
 
-    fn see(&mut self, name: &Raw<'a>, mark: &mut Option<Duplicate>) {
-        if !self.keys.insert(name) {
-            mark.get_or_insert(self.place);
+    /// Notes where the member after the last one noted starts.
+    fn follow(&mut self, next: Slot) {
+        let all = [&mut self.name, &mut self.arguments, &mut self.meta, &mut self.cursor];
+        if let Some(last) = all.into_iter().flatten().find(|s| s.index + 1 == next.index) {
+            last.after = next.start;
         }
+    }
+}
+
+/// A name's decoded bytes.
+#[inline]
+fn key<'a>(name: &Raw<'a>, plain: bool) -> Cow<'a, [u8]> {
+    let bytes = name.bytes();
+    match bytes.get(1..bytes.len() - 1) {
+        Some(inner) if plain => Cow::Borrowed(inner),
+        _ => Cow::Owned(name.as_str().unwrap_or_default().into_owned().into_bytes()),
     }
 }
 
 impl<'a> Message<'a> {
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), Error> {
-        let mut once = Once::new(Duplicate::Envelope);
-        self.envelope = scanner.object(0, |scanner, name| {
-            once.see(&name, &mut self.duplicate);
-            self.member(scanner, name)?;
+        let (mut keys, state) = (Keys::default(), FoldState::default());
+        self.envelope = scanner.object(0, |scanner, name, plain| {
+            let key = key(&name, plain);
+            keys.add(state, &key);
+            self.member(scanner, &key)?;
             self.last_end = Some(scanner.offset());
             Ok(())
         })?;
+        if keys.repeat_in(self.envelope) {
+            self.duplicate = Some(Duplicate::Envelope);
+        }
         if let (Some("initialize"), Some(params)) = (self.method.as_deref(), self.params)
             && let Some(info) = params.get("clientInfo")
         {
@@ -70,73 +103,91 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    fn member(&mut self, scanner: &mut Scanner<'a>, name: Raw<'a>) -> Result<(), Error> {
-        let key = name.as_str().unwrap_or_default();
-        if key == "params" {
+    fn member(&mut self, scanner: &mut Scanner<'a>, key: &[u8]) -> Result<(), Error> {
+        if key == b"params" {
             self.params =
                 Some(if scanner.peek() == Some(b'{') { self.params(scanner)? } else { scanner.value(1)? });
             return Ok(());
         }
         let value = scanner.value(1)?;
-        match &*key {
-            "method" => (self.method, self.method_raw) = (value.as_str(), Some(value)),
-            "jsonrpc" => self.jsonrpc = Some(value),
-            "id" => self.id_raw = Some(value),
-            "result" => self.has_result = true,
-            "error" => self.has_error = true,
+        match key {
+            b"method" => (self.method, self.method_raw) = (value.as_str(), Some(value)),
+            b"jsonrpc" => self.jsonrpc = Some(value),
+            b"id" => self.id_raw = Some(value),
+            b"result" => self.has_result = true,
+            b"error" => self.has_error = true,
             _ => {}
         }
         Ok(())
     }
 
     fn params(&mut self, scanner: &mut Scanner<'a>) -> Result<Raw<'a>, Error> {
-        let mut once = Once::new(Duplicate::Params);
-        scanner.object(1, |scanner, name| {
-            once.see(&name, &mut self.duplicate);
-            self.param(scanner, name)
-        })
+        let (mut keys, state) = (Keys::default(), FoldState::default());
+        let (mut slot, mut waits) = (Slot::default(), false);
+        let params = scanner.object(1, |scanner, name, plain| {
+            let key = key(&name, plain);
+            keys.add(state, &key);
+            slot.start = name.start();
+            if waits {
+                self.slots.follow(slot);
+            }
+            self.param(scanner, &key)?;
+            (slot.end, slot.after) = (scanner.offset(), scanner.offset());
+            waits = self.slots.note(&key, slot);
+            (slot.before, slot.index) = (slot.end, slot.index + 1);
+            Ok(())
+        })?;
+        self.params_last_end = (slot.index > 0).then_some(slot.before);
+        if keys.repeat_in(params) {
+            self.duplicate.get_or_insert(Duplicate::Params);
+        }
+        Ok(params)
     }
 
-    fn param(&mut self, scanner: &mut Scanner<'a>, name: Raw<'a>) -> Result<(), Error> {
-        let key = name.as_str().unwrap_or_default();
-        if key == "_meta" && scanner.peek() == Some(b'{') {
+    fn param(&mut self, scanner: &mut Scanner<'a>, key: &[u8]) -> Result<(), Error> {
+        if key == b"_meta" && scanner.peek() == Some(b'{') {
             self.meta = Some(self.meta(scanner)?);
             return Ok(());
         }
-        let value = scanner.value(2)?;
-        match &*key {
-            "name" => (self.name, self.name_raw) = (value.as_str(), Some(value)),
-            "uri" => self.uri = value.as_str(),
-            "taskId" => self.task_id = value.as_str(),
-            "arguments" => self.arguments = Some(value),
-            "cursor" => self.cursor = Some(value),
-            "protocolVersion" => self.requested_version = value.as_str(),
-            "_meta" => self.meta = Some(value),
+        let value = scanner.visited(2, &mut Readable(&mut self.readable))?;
+        match key {
+            b"name" => (self.name, self.name_raw) = (value.as_str(), Some(value)),
+            b"uri" => self.uri = value.as_str(),
+            b"taskId" => self.task_id = value.as_str(),
+            b"arguments" => self.arguments = Some(value),
+            b"cursor" => self.cursor = Some(value),
+            b"protocolVersion" => self.requested_version = value.as_str(),
+            b"_meta" => self.meta = Some(value),
             _ => {}
         }
         Ok(())
     }
 
     fn meta(&mut self, scanner: &mut Scanner<'a>) -> Result<Raw<'a>, Error> {
-        let mut once = Once::new(Duplicate::Meta);
-        scanner.object(2, |scanner, name| {
-            once.see(&name, &mut self.duplicate);
+        let (mut keys, state) = (Keys::default(), FoldState::default());
+        let meta = scanner.object(2, |scanner, name, plain| {
+            let key = key(&name, plain);
+            keys.add(state, &key);
             let value = scanner.value(3)?;
-            self.meta_entry(&name.as_str().unwrap_or_default(), value);
+            self.meta_entry(&key, value);
             Ok(())
-        })
+        })?;
+        if keys.repeat_in(meta) {
+            self.duplicate.get_or_insert(Duplicate::Meta);
+        }
+        Ok(meta)
     }
 
-    fn meta_entry(&mut self, key: &str, value: Raw<'a>) {
+    fn meta_entry(&mut self, key: &[u8], value: Raw<'a>) {
         match key {
-            "traceparent" => self.traceparent = value.as_str(),
-            "tracestate" => self.tracestate = value.as_str(),
+            b"traceparent" => self.traceparent = value.as_str(),
+            b"tracestate" => self.tracestate = value.as_str(),
             _ => match key.strip_prefix(OWN) {
-                Some("protocolVersion") => {
+                Some(b"protocolVersion") => {
                     (self.protocol_version, self.has_protocol_version) = (value.as_str(), true);
                 }
-                Some("clientCapabilities") => self.has_client_capabilities = value.kind() == Type::Object,
-                Some("clientInfo") => self.client(value),
+                Some(b"clientCapabilities") => self.has_client_capabilities = value.kind() == Type::Object,
+                Some(b"clientInfo") => self.client(value),
                 _ => {}
             },
         }

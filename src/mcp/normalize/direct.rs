@@ -2,84 +2,98 @@
 //!
 //! Invariant: every member of the old `params` is in the new one, unless the plan is marked lossy.
 
-use super::Plan;
+use super::{
+    Plan, Rules,
+    coerce::Arguments,
+    params::{ARGUMENTS_DEPTH, Target},
+};
 use crate::mcp::{
     json::{
-        Raw, Type,
-        edit::{self, Splice},
+        MAX_DEPTH, Raw, Type,
+        edit::{self, Slot, Splice},
     },
     message::Message,
     tools::ToolSet,
 };
 
-/// Rewrites a message whose method is a known tool's name and no method of MCP.
-pub(super) fn rewrite(message: &Message<'_>, tools: &ToolSet, plan: &mut Plan) {
-    let Some(method) = message.method_raw else { return };
+/// Rewrites a message whose method is a known tool's name and no method of MCP. False if that cannot be done.
+pub(super) fn rewrite(message: &Message<'_>, rules: &Rules, tools: &ToolSet, plan: &mut Plan) -> bool {
+    let Some(method) = message.method_raw else { return false };
     plan.rule("direct_tool_method");
     plan.splices.push(Splice::replace(method.range(), &b"\"tools/call\""[..]));
     match message.params {
         Some(params) if params.is_object() => match message.arguments {
-            Some(arguments) if arguments.is_object() => nested(message, params, method, plan),
-            _ => {
-                let text = flat(message, params, method, tools, plan);
-                plan.splices.push(Splice::replace(params.range(), text));
+            Some(arguments) if arguments.is_object() => {
+                nested(message, params, arguments, rules, tools, plan)
             }
+            // The arguments move one level down.
+            _ if message.deepest >= MAX_DEPTH => return false,
+            _ => flat(message, params, rules, tools, plan),
         },
         Some(other) => {
             plan.lossy |= other.kind() != Type::Null && !other.is_empty();
-            plan.splices.push(Splice::replace(other.range(), named(method, b"{}")));
+            plan.splices.push(Splice::replace(other.range(), named(method, b"{}}")));
         }
-        None => plan.append(message, &[b"\"params\":", &named(method, b"{}")[..]].concat()),
+        None => plan.append(message, &[b"\"params\":", &named(method, b"{}}")[..]].concat()),
     }
+    true
 }
 
-/// `{"name":NAME,"arguments":ARGUMENTS}`
-fn named(name: Raw<'_>, arguments: &[u8]) -> Vec<u8> {
-    [b"{\"name\":", name.text().as_bytes(), b",\"arguments\":", arguments, b"}"].concat()
+/// `{"name":NAME,"arguments":` and what follows.
+fn named(name: Raw<'_>, rest: &[u8]) -> Vec<u8> {
+    [b"{\"name\":", name.bytes(), b",\"arguments\":", rest].concat()
 }
 
 /// `params` already has an `arguments` object: only the name may be missing.
-fn nested(message: &Message<'_>, params: Raw<'_>, method: Raw<'_>, plan: &mut Plan) {
+fn nested(
+    message: &Message<'_>,
+    params: Raw<'_>,
+    arguments: Raw<'_>,
+    rules: &Rules,
+    tools: &ToolSet,
+    plan: &mut Plan,
+) {
+    let method = message.method_raw.unwrap_or_default();
+    let mut name = message.method.as_deref();
     match message.name_raw {
-        Some(name) if name.kind() == Type::String => {}
-        Some(other) => {
-            plan.lossy |= other.kind() != Type::Null;
-            plan.splices.push(Splice::replace(other.range(), method.text().as_bytes().to_vec()));
+        Some(raw) if raw.kind() == Type::String => name = message.name.as_deref(),
+        Some(raw) => {
+            plan.lossy |= raw.kind() != Type::Null;
+            plan.splices.push(Splice::copy(raw.range(), method.range()));
         }
         None => {
-            let member = [b"\"name\":", method.text().as_bytes(), b","].concat();
+            let member = [b"\"name\":", method.bytes(), b","].concat();
             plan.splices.push(Splice::insert(params.start() + 1, member));
         }
     }
+    let target = Target::of(name, rules, tools);
+    target.rename(message.name_raw, plan);
+    let splices = target.coerced(arguments, message.readable, plan);
+    plan.splices.extend(splices);
 }
 
 /// The members of `params` are the arguments.
-fn flat(
-    message: &Message<'_>,
-    params: Raw<'_>,
-    method: Raw<'_>,
-    tools: &ToolSet,
-    plan: &mut Plan,
-) -> Vec<u8> {
+fn flat(message: &Message<'_>, params: Raw<'_>, rules: &Rules, tools: &ToolSet, plan: &mut Plan) {
     let names_tool = message.name.as_deref().is_some_and(|n| tools.contains(n));
-    let name_leaves = names_tool || message.name.is_none();
-    let thrown_away = |v: Option<Raw<'_>>| v.is_some_and(|v| v.kind() != Type::Null);
-    plan.lossy |=
-        thrown_away(message.arguments) || (!names_tool && name_leaves && thrown_away(message.name_raw));
-    let leaves = |name: &Raw<'_>| {
-        name.is_string("arguments") || name.is_string("_meta") || (name_leaves && name.is_string("name"))
+    let name_leaves = message.name_raw.is_some() && (names_tool || message.name.is_none());
+    let is_thrown = |v: Option<Raw<'_>>| v.is_some_and(|v| v.kind() != Type::Null);
+    plan.lossy |= is_thrown(message.arguments) || (name_leaves && !names_tool && is_thrown(message.name_raw));
+    let leave = [message.slots.name.filter(|_| name_leaves), message.slots.arguments, message.slots.meta];
+    let mut leave: Vec<Slot> = leave.into_iter().flatten().collect();
+    let except: Vec<usize> = leave.iter().map(|s| s.start).collect();
+    let called = if names_tool { message.name.as_deref() } else { message.method.as_deref() };
+    let arguments = Arguments { object: params, except: &except, depth: ARGUMENTS_DEPTH };
+    let (splices, drops) = Target::of(called, rules, tools).coerce(&arguments, message.readable, plan);
+    leave.extend(drops);
+    leave.sort_unstable_by_key(|s| s.start);
+
+    let name = message.name_raw.filter(|_| names_tool).or(message.method_raw).unwrap_or_default();
+    let end = match message.meta {
+        Some(meta) => [b"},\"_meta\":", meta.bytes(), b"}"].concat(),
+        None => b"}}".to_vec(),
     };
-    let cuts = edit::cuts(params, leaves).into_iter();
-    let here = |r: std::ops::Range<usize>| r.start - params.start()..r.end - params.start();
-    let splices = cuts.map(|r| Splice::replace(here(r), &b""[..])).collect();
-    let arguments = edit::apply(params.text().as_bytes(), splices);
-    let name = message.name_raw.filter(|_| names_tool).unwrap_or(method);
-    let mut out = named(name, &arguments);
-    if let Some(meta) = message.meta {
-        out.pop();
-        out.extend_from_slice(b",\"_meta\":");
-        out.extend_from_slice(meta.text().as_bytes());
-        out.push(b'}');
-    }
-    out
+    plan.splices.push(Splice::insert(params.start(), named(name, b"")));
+    plan.splices.extend(splices);
+    plan.splices.extend(edit::cuts_of(&leave).map(Splice::cut));
+    plan.splices.push(Splice::replace(params.end() - 1..params.end(), end));
 }

@@ -1,7 +1,7 @@
 //! Repairs of what hosts send, as splices into the received bytes. Owns the rules and their order; decides
 //! nothing about access. Invariants: bytes that need no repair are not copied; normalising twice equals once.
 //!
-//! Rules 1 to 3 concern the envelope and are here and in `direct`; rules 4 to 9 concern `params` and are in
+//! Rules 1 and 2 concern the envelope and are here, rule 3 is `direct`; rules 4 to 9 concern `params` and are in
 //! `params`, with the coercion of values in `coerce`.
 
 mod coerce;
@@ -18,6 +18,9 @@ use super::tools::ToolSet;
 
 /// Audit name of rule 9.
 const RULE_COERCION: &str = "schema_coercion";
+
+/// Edits that are listed. A longer list helps nobody, and it would let a body grow the audit record.
+pub const MAX_EDITS: usize = 1000;
 
 /// Bytes of a UTF-8 byte-order mark.
 const BOM_LEN: usize = 3;
@@ -83,7 +86,7 @@ pub struct Normalized {
     pub rules: Vec<&'static str>,
     /// Whether values were thrown away.
     pub lossy: bool,
-    /// Repairs inside the arguments.
+    /// Repairs inside the arguments, at most [`MAX_EDITS`].
     pub edits: Vec<Edit>,
 }
 
@@ -108,14 +111,12 @@ pub fn normalize_message(body: &[u8], message: &Message<'_>, rules: &Rules, tool
         plan.rules.push("bom");
     }
     plan.jsonrpc(message);
-    let done = if rules.direct_tool_method && is_direct_tool(message, tools) {
-        direct::rewrite(message, tools, &mut plan);
-        plan.twice(text, rules, tools)
+    let feasible = if rules.direct_tool_method && is_direct_tool(message, tools) {
+        direct::rewrite(message, rules, tools, &mut plan)
     } else {
-        let moved = params::repair(message, rules, tools, &mut plan);
-        if moved { plan.checked(text) } else { Some(plan.apply(text)) }
+        params::repair(message, rules, tools, &mut plan)
     };
-    done.unwrap_or_default()
+    if feasible { plan.apply(text) } else { Normalized::default() }
 }
 
 /// What is going to be done to one text.
@@ -158,22 +159,6 @@ impl Plan {
     fn apply(self, text: &[u8]) -> Normalized {
         let body = (!self.rules.is_empty()).then(|| edit::apply(text, self.splices));
         Normalized { body, rules: self.rules, lossy: self.lossy, edits: self.edits }
-    }
-
-    /// As [`Plan::apply`], for rules that move values deeper: nothing is done if the result could not be read.
-    fn checked(self, text: &[u8]) -> Option<Normalized> {
-        let done = self.apply(text);
-        matches!(parse(done.body.as_deref()?), Ok(Body::Object(_))).then_some(done)
-    }
-
-    /// Applies the plan and then the rules for `params` to its outcome.
-    fn twice(self, text: &[u8], rules: &Rules, tools: &ToolSet) -> Option<Normalized> {
-        let first = self.apply(text);
-        let body = first.body?;
-        let Ok(Body::Object(message)) = parse(&body) else { return None };
-        let mut plan = Plan { rules: first.rules, lossy: first.lossy, edits: first.edits, ..Self::default() };
-        params::repair(&message, rules, tools, &mut plan);
-        Some(plan.apply(&body))
     }
 }
 

@@ -4,11 +4,15 @@
 
 use std::borrow::Cow;
 
-use super::{Coercion, Edit, Plan, RULE_COERCION, Rules, coerce, lift, reading};
+use super::{
+    Coercion, Edit, Plan, RULE_COERCION, Rules,
+    coerce::{self, Arguments, Changes},
+    lift, reading,
+};
 use crate::mcp::{
     json::{
-        Raw, Type,
-        edit::{self, Splice},
+        MAX_DEPTH, Raw, Type,
+        edit::{self, Slot, Splice},
         text,
     },
     message::Message,
@@ -17,15 +21,12 @@ use crate::mcp::{
 };
 
 /// JSON levels open around `arguments`.
-const ARGUMENTS_DEPTH: usize = 2;
+pub(super) const ARGUMENTS_DEPTH: usize = 2;
 
-/// Members that hosts leave in the arguments for themselves.
-const PLUMBING: [&str; 5] = ["action", "chatInput", "sessionId", "tool", "toolCallId"];
-
-/// Plans the repairs of `params`. True if values move to a deeper place, so that the outcome must be checked.
+/// Plans the repairs of `params`. False if that cannot be done.
 pub(super) fn repair(message: &Message<'_>, rules: &Rules, tools: &ToolSet, plan: &mut Plan) -> bool {
     if message.method_raw.is_none() {
-        return false;
+        return true;
     }
     match message.params {
         Some(params) if params.is_object() => inside(message, params, rules, tools, plan),
@@ -33,7 +34,7 @@ pub(super) fn repair(message: &Message<'_>, rules: &Rules, tools: &ToolSet, plan
             if rules.params {
                 whole(message, other, rules, plan);
             }
-            false
+            true
         }
     }
 }
@@ -66,22 +67,21 @@ fn is_call(message: &Message<'_>) -> bool {
 /// Rules 5 to 9 on a `params` object.
 fn inside(message: &Message<'_>, params: Raw<'_>, rules: &Rules, tools: &ToolSet, plan: &mut Plan) -> bool {
     match message.method.as_deref() {
-        Some("tools/call") => call(message, params, rules, tools, plan),
+        Some("tools/call") => return call(message, params, rules, tools, plan),
         Some("prompts/get") if rules.arguments => {
             if let Some(raw) = message.arguments.filter(|raw| empties(*raw, plan)) {
                 plan.splices.push(Splice::replace(raw.range(), &b"{}"[..]));
             }
-            false
         }
         Some(
             "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" | "tasks/list",
         ) if rules.params && message.cursor.is_some_and(|c| c.kind() == Type::Null) => {
             plan.rule("cursor_null");
-            cut(params, plan, |name| name.is_string("cursor"));
-            false
+            plan.splices.extend(edit::cuts_of(message.slots.cursor.as_slice()).map(Splice::cut));
         }
-        _ => false,
+        _ => {}
     }
+    true
 }
 
 /// Rule 5: whether `arguments` becomes `{}`.
@@ -100,39 +100,101 @@ fn empties(arguments: Raw<'_>, plan: &mut Plan) -> bool {
     }
 }
 
-fn cut(object: Raw<'_>, plan: &mut Plan, drop: impl FnMut(&Raw<'_>) -> bool) {
-    let cuts = edit::cuts(object, drop).into_iter();
-    plan.splices.extend(cuts.map(|range| Splice::replace(range, &b""[..])));
+/// The tool that a call means, as far as it is known.
+pub(super) struct Target<'t> {
+    /// The tool's own name, where the host spelt it otherwise.
+    renamed: Option<&'t str>,
+    schema: Option<&'t Schema>,
+    full: bool,
+}
+
+impl<'t> Target<'t> {
+    pub(super) fn of(name: Option<&str>, rules: &Rules, tools: &'t ToolSet) -> Self {
+        let full = rules.coercion == Coercion::Full;
+        let meant = name.filter(|_| full).and_then(|n| tools.meant_by(n));
+        let tool = meant.or_else(|| name.and_then(|n| tools.get(n)));
+        let schema = tool.and_then(|t| t.schema.as_ref()).filter(|_| rules.coercion != Coercion::Off);
+        Self { renamed: meant.map(|t| t.name.as_str()), schema, full }
+    }
+
+    /// Rule 9, `full`: the tool's own name instead of the host's spelling of it.
+    pub(super) fn rename(&self, raw: Option<Raw<'_>>, plan: &mut Plan) {
+        let (Some(name), Some(raw)) = (self.renamed, raw) else { return };
+        plan.rule(RULE_COERCION);
+        let mut quoted = Vec::new();
+        text::quote(name, &mut quoted);
+        plan.splices.push(Splice::replace(raw.range(), quoted));
+        plan.edits.push(Edit { rule: RULE_COERCION, path: "1/name".into(), from: "string", to: "string" });
+    }
+
+    /// Rule 9 on the arguments: what to change at their own document, and the members to cut out there.
+    /// `readable`: there is text in them that may read as something else; without it `safe` changes nothing.
+    pub(super) fn coerce(
+        &self,
+        arguments: &Arguments<'_>,
+        readable: bool,
+        plan: &mut Plan,
+    ) -> (Vec<Splice>, Vec<Slot>) {
+        let Some(schema) = self.schema.filter(|_| readable || self.full) else { return Default::default() };
+        let Changes { splices, edits, drops } = coerce::arguments(arguments, schema, self.full);
+        if !splices.is_empty() || !drops.is_empty() {
+            plan.rule(RULE_COERCION);
+            plan.lossy |= !drops.is_empty();
+            plan.edits.extend(edits);
+        }
+        (splices, drops)
+    }
+
+    /// As [`Target::coerce`], with the members cut out.
+    pub(super) fn coerced(&self, object: Raw<'_>, readable: bool, plan: &mut Plan) -> Vec<Splice> {
+        let arguments = Arguments { object, except: &[], depth: ARGUMENTS_DEPTH };
+        let (mut splices, drops) = self.coerce(&arguments, readable, plan);
+        splices.extend(edit::cuts_of(&drops).map(Splice::cut));
+        splices
+    }
 }
 
 /// Where the arguments of a call come from, after rules 5 to 7.
 enum Source<'a> {
     /// As they came.
     Given(Raw<'a>),
-    /// Made new: replaces what was there, or is appended.
-    New(Cow<'a, str>),
+    /// Made new: replaces what was there, or is appended. The flag: text in it may read as something else.
+    New(Cow<'a, str>, bool),
 }
 
-/// Rules 5, 6, 7 and 9 on a `tools/call`.
+/// Rules 5, 6, 7 and 9 on a `tools/call`. False if arguments would have to move too deep.
 fn call(message: &Message<'_>, params: Raw<'_>, rules: &Rules, tools: &ToolSet, plan: &mut Plan) -> bool {
-    let full = rules.coercion == Coercion::Full;
-    let mapped = message.name.as_deref().filter(|_| full).and_then(|n| tools.meant_by(n));
-    let tool = mapped.or_else(|| message.name.as_deref().and_then(|n| tools.get(n)));
-    let schema = tool.and_then(|t| t.schema.as_ref()).filter(|_| rules.coercion != Coercion::Off);
-    let (source, moved) = match message.arguments {
-        Some(raw) => (Some(given(raw, rules, plan)), false),
-        None => match schema.filter(|_| full).and_then(|s| lift::arguments(params, s)) {
-            Some(lifted) => (Some(lifted_out(params, lifted, plan)), true),
-            None => (filled(rules, plan), false),
+    let target = Target::of(message.name.as_deref(), rules, tools);
+    let source = match message.arguments {
+        Some(raw) => Some(given(raw, rules, plan)),
+        None => match target.schema.filter(|_| target.full).and_then(|s| lift::arguments(params, s)) {
+            Some(_) if message.deepest >= MAX_DEPTH => return false,
+            Some(lifted) => Some(lifted_out(params, lifted, plan)),
+            None => filled(rules, plan),
         },
     };
-    if let (Some(tool), Some(raw)) = (mapped, message.name_raw) {
-        rename(raw, &tool.name, plan);
+    target.rename(message.name_raw, plan);
+    match source {
+        Some(Source::Given(object)) if object.is_object() => {
+            let splices = target.coerced(object, message.readable, plan);
+            plan.splices.extend(splices);
+        }
+        Some(Source::New(text, readable)) => {
+            let splices = target.coerced(Raw::whole(&text), readable, plan);
+            place(message, params, edit::apply(text.as_bytes(), splices), plan);
+        }
+        _ => {}
     }
-    if let Some(source) = source {
-        settle(params, message.arguments, source, schema, full, plan);
-    }
-    moved
+    true
+}
+
+/// Puts new arguments in.
+fn place(message: &Message<'_>, params: Raw<'_>, text: Vec<u8>, plan: &mut Plan) {
+    plan.splices.push(match (message.arguments, message.params_last_end) {
+        (Some(before), _) => Splice::replace(before.range(), text),
+        (None, Some(end)) => Splice::insert(end, [b",\"arguments\":", &text[..]].concat()),
+        (None, None) => Splice::insert(params.start() + 1, [b"\"arguments\":", &text[..]].concat()),
+    });
 }
 
 /// Rules 5 and 7.
@@ -141,113 +203,42 @@ fn given<'a>(raw: Raw<'a>, rules: &Rules, plan: &mut Plan) -> Source<'a> {
         return Source::Given(raw);
     }
     if empties(raw, plan) {
-        return Source::New("{}".into());
+        return Source::New("{}".into(), false);
     }
     match decoded(raw) {
-        Some(text) => {
+        Some((text, readable)) => {
             plan.rule("arguments_string");
-            Source::New(text)
+            Source::New(text, readable)
         }
         None => Source::Given(raw),
     }
 }
 
-/// Rule 7: text that is exactly one object.
-fn decoded(raw: Raw<'_>) -> Option<Cow<'_, str>> {
+/// Rule 7: text that is exactly one object, and whether text in it may read as something else.
+fn decoded(raw: Raw<'_>) -> Option<(Cow<'_, str>, bool)> {
     let text = raw.as_exact_str()?;
-    let object = reading::json_text(&text, ARGUMENTS_DEPTH).filter(Raw::is_object)?.range();
-    Some(match text {
+    let json = reading::json_text(&text, ARGUMENTS_DEPTH).filter(|json| json.value.is_object())?;
+    let (object, readable) = (json.value.range(), json.readable);
+    let text = match text {
         Cow::Borrowed(text) => Cow::Borrowed(&text[object]),
+        Cow::Owned(text) if object.len() == text.len() => Cow::Owned(text),
         Cow::Owned(text) => Cow::Owned(text[object].to_owned()),
-    })
+    };
+    Some((text, readable))
 }
 
 /// Rule 6.
 fn filled<'a>(rules: &Rules, plan: &mut Plan) -> Option<Source<'a>> {
     rules.fill_arguments.then(|| {
         plan.rule("arguments_missing");
-        Source::New("{}".into())
+        Source::New("{}".into(), false)
     })
 }
 
 /// Rule 9, `full`: members of `params` that were meant as arguments leave it.
 fn lifted_out<'a>(params: Raw<'a>, lifted: lift::Lifted<'a>, plan: &mut Plan) -> Source<'a> {
     plan.rule(RULE_COERCION);
-    cut(params, plan, |name| lifted.takes(name));
+    plan.splices.extend(edit::cuts(params, |name| lifted.takes(name)).into_iter().map(Splice::cut));
     plan.edits.extend(lifted.edits);
-    Source::New(lifted.text.into())
-}
-
-/// Rule 9, `full`: the tool's own name instead of the host's spelling of it.
-fn rename(raw: Raw<'_>, name: &str, plan: &mut Plan) {
-    plan.rule(RULE_COERCION);
-    let mut quoted = Vec::new();
-    text::quote(name, &mut quoted);
-    plan.splices.push(Splice::replace(raw.range(), quoted));
-    plan.edits.push(Edit { rule: RULE_COERCION, path: "1/name".into(), from: "string", to: "string" });
-}
-
-/// Rule 9 on the arguments, and their way into the text.
-fn settle(
-    params: Raw<'_>,
-    before: Option<Raw<'_>>,
-    source: Source<'_>,
-    schema: Option<&Schema>,
-    full: bool,
-    plan: &mut Plan,
-) {
-    let arguments = match &source {
-        Source::Given(raw) => *raw,
-        Source::New(text) => Raw::new(text, 0),
-    };
-    let splices = match schema.filter(|_| arguments.is_object()) {
-        Some(schema) => coerced(arguments, schema, full, plan),
-        None => Vec::new(),
-    };
-    match (&source, before) {
-        (Source::Given(_), _) => plan.splices.extend(splices),
-        (Source::New(text), Some(before)) => {
-            plan.splices.push(Splice::replace(before.range(), edit::apply(text.as_bytes(), splices)));
-        }
-        (Source::New(text), None) => {
-            let member = [b"\"arguments\":", &edit::apply(text.as_bytes(), splices)[..]].concat();
-            append(params, &member, plan);
-        }
-    }
-}
-
-/// Adds a member at the end of an object.
-fn append(object: Raw<'_>, member: &[u8], plan: &mut Plan) {
-    let splice = match object.members().last() {
-        Some(last) => Splice::insert(last.value.end(), [b",", member].concat()),
-        None => Splice::insert(object.start() + 1, member.to_vec()),
-    };
-    plan.splices.push(splice);
-}
-
-/// The splices of rule 9 in the arguments, at their places in the arguments' own document.
-fn coerced(arguments: Raw<'_>, schema: &Schema, full: bool, plan: &mut Plan) -> Vec<Splice> {
-    let mut splices = coerce::arguments(arguments.text(), ARGUMENTS_DEPTH, schema, full, &mut plan.edits);
-    for splice in &mut splices {
-        splice.range.start += arguments.start();
-        splice.range.end += arguments.start();
-    }
-    if full {
-        let drop = |name: &Raw<'_>| PLUMBING.iter().any(|p| name.is_string(p) && !schema.declares(p));
-        for member in arguments.members().filter(|m| drop(&m.name)) {
-            let path = format!("/{}", member.name.as_str().unwrap_or_default());
-            plan.edits.push(Edit {
-                rule: RULE_COERCION,
-                path,
-                from: member.value.kind().as_str(),
-                to: "absent",
-            });
-            plan.lossy = true;
-        }
-        splices.extend(edit::cuts(arguments, drop).into_iter().map(|range| Splice::replace(range, &b""[..])));
-    }
-    if !splices.is_empty() {
-        plan.rule(RULE_COERCION);
-    }
-    splices
+    Source::New(lifted.text.into(), true)
 }

@@ -78,6 +78,7 @@ impl<'v> Compiler<'v> {
             for (name, value) in properties {
                 let id = self.add(value);
                 node.properties.insert(name.as_str().into(), id);
+                node.names |= super::name_bit(name);
             }
         }
         let patterns =

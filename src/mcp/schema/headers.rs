@@ -9,6 +9,9 @@ use crate::mcp::tools::{HeaderParam, ParamType};
 
 const KEYWORD: &str = "x-mcp-header";
 
+/// Annotations that one tool may have: each costs a look through the arguments of every call.
+const MAX_PARAMS: usize = 64;
+
 /// Keywords whose value is one schema.
 const ONE: [&str; 12] = [
     "items",
@@ -33,7 +36,7 @@ const MAP: [&str; 4] = ["$defs", "definitions", "patternProperties", "dependentS
 
 /// The annotated arguments of an input schema, or `None` if an annotation breaks the rules: it stands where
 /// `properties` alone do not lead, its type is none of string, integer and boolean, its name is no header token
-/// or comes twice.
+/// or comes twice; or if there are more than 64 of them.
 #[must_use]
 pub fn header_params(schema: &Value) -> Option<Vec<HeaderParam>> {
     let mut work: Vec<(&Value, Option<Vec<String>>)> = vec![(schema, Some(Vec::new()))];
@@ -42,7 +45,7 @@ pub fn header_params(schema: &Value) -> Option<Vec<HeaderParam>> {
         let Value::Object(schema) = value else { continue };
         if let Some(name) = schema.get(KEYWORD) {
             let param = annotated(schema, name, path.clone()?)?;
-            if !names.insert(param.header.clone()) {
+            if !names.insert(param.header.clone()) || names.len() > MAX_PARAMS {
                 return None;
             }
             params.push(param);

@@ -11,12 +11,12 @@ mod types;
 use std::collections::HashMap;
 
 pub use headers::header_params;
-pub use types::{Literal, Types};
+pub use types::{Literal, Probe, Types};
 
 use super::json::hash::FoldState;
 
 /// Subschemas kept for one place. Leaving one out only leaves more allowed there.
-const MAX_APPLICABLE: usize = 12;
+const MAX_APPLICABLE: usize = 7;
 
 /// Steps that one question about a scalar may take.
 const MAX_STEPS: usize = 256;
@@ -39,6 +39,8 @@ struct Node {
     allowed: Types,
     literals: Option<Vec<Literal>>,
     properties: HashMap<Box<str>, Id, FoldState>,
+    /// A bit for each length and first byte that a property has: most other names are told by it.
+    names: u64,
     /// `properties` is there, be it empty.
     lists_properties: bool,
     /// Members beyond `properties` are described too, or are said to be welcome.
@@ -60,7 +62,7 @@ struct Node {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     ids: [Id; MAX_APPLICABLE],
-    len: usize,
+    len: u32,
 }
 
 impl Schema {
@@ -91,6 +93,9 @@ impl Schema {
     /// `place` and everything that certainly applies to a value of type `kind` there.
     fn expand(&self, place: Place, kind: Types) -> Place {
         let mut all = place;
+        if self.nodes(place).all(|n| n.always.is_empty() && n.groups.is_empty()) {
+            return all;
+        }
         let mut next = 0;
         while let Some(node) = all.get(next).and_then(|id| self.node(id)) {
             next += 1;
@@ -120,7 +125,11 @@ impl Schema {
 
     /// The place of a member of an object; `object` comes from [`Schema::object`].
     pub(super) fn member(&self, object: Place, name: &str) -> Place {
-        let of = |n: &Node| n.properties.get(name).copied().or(n.additional);
+        let bit = name_bit(name);
+        let of = |n: &Node| {
+            let property = if n.names & bit == 0 { None } else { n.properties.get(name) };
+            property.copied().or(n.additional)
+        };
         Place::of(self.nodes(object).filter_map(of))
     }
 
@@ -146,21 +155,21 @@ impl Schema {
         (!tuple && !items.is_unknown()).then_some(items)
     }
 
-    /// Whether a value of type `kind` that is worth `literal` is allowed at `place`, as far as types, `enum` and
+    /// Whether the probed value, of type `kind`, is allowed at `place`, as far as types, `enum` and
     /// `const` tell. False when in doubt.
-    pub(super) fn accepts(&self, place: Place, kind: Types, literal: &Literal) -> bool {
+    pub(super) fn accepts(&self, place: Place, kind: Types, probe: Probe<'_>) -> bool {
         let mut steps = MAX_STEPS;
-        place.into_iter().all(|id| self.node_accepts(id, kind, literal, 0, &mut steps))
+        place.into_iter().all(|id| self.node_accepts(id, kind, probe, 0, &mut steps))
     }
 
-    fn node_accepts(&self, id: Id, kind: Types, literal: &Literal, depth: usize, steps: &mut usize) -> bool {
+    fn node_accepts(&self, id: Id, kind: Types, probe: Probe<'_>, depth: usize, steps: &mut usize) -> bool {
         let Some(node) = self.node(id) else { return false };
         if *steps == 0 || depth > 16 || !node.allowed.meets(kind) {
             return false;
         }
         *steps -= 1;
-        let mut ask = |id: &Id| self.node_accepts(*id, kind, literal, depth + 1, steps);
-        node.literals.as_ref().is_none_or(|all| all.iter().any(|one| one.same(literal)))
+        let mut ask = |id: &Id| self.node_accepts(*id, kind, probe, depth + 1, steps);
+        node.literals.as_ref().is_none_or(|all| all.iter().any(|one| one.is(probe)))
             && node.always.iter().all(&mut ask)
             && node.groups.iter().all(|group| group.iter().any(&mut ask))
     }
@@ -199,6 +208,13 @@ impl Schema {
     }
 }
 
+/// The bit of [`Node::names`] for a name.
+#[inline]
+fn name_bit(name: &str) -> u64 {
+    let first = name.as_bytes().first().copied().unwrap_or(0);
+    1 << ((name.len() * 7 + usize::from(first)) % 64)
+}
+
 impl Place {
     fn of(ids: impl IntoIterator<Item = Id>) -> Self {
         let mut place = Self::default();
@@ -207,18 +223,19 @@ impl Place {
     }
 
     fn get(&self, at: usize) -> Option<Id> {
-        self.ids[..self.len].get(at).copied()
+        self.ids[..self.len as usize].get(at).copied()
     }
 
     fn add(&mut self, id: Id) {
-        if self.len < MAX_APPLICABLE && !self.ids[..self.len].contains(&id) {
-            self.ids[self.len] = id;
+        let len = self.len as usize;
+        if len < MAX_APPLICABLE && !self.ids[..len].contains(&id) {
+            self.ids[len] = id;
             self.len += 1;
         }
     }
 
     fn into_iter(self) -> impl Iterator<Item = Id> {
-        self.ids.into_iter().take(self.len)
+        self.ids.into_iter().take(self.len as usize)
     }
 
     /// Whether nothing is known about this place.

@@ -82,7 +82,7 @@ impl BitOr for Types {
     }
 }
 
-/// A value as `enum` or `const` lists it, or as it would be after coercion.
+/// A value as `enum` or `const` lists it. Arrays and objects are not compared, so they equal nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Literal {
     /// `null`
@@ -93,10 +93,23 @@ pub enum Literal {
     Number(String),
     /// A string, decoded.
     String(String),
-    /// An array: equal to no literal, since it is not compared.
+    /// An array.
     Array,
-    /// An object: equal to no literal, since it is not compared.
+    /// An object.
     Object,
+}
+
+/// A value as it would be after coercion.
+#[derive(Debug, Clone, Copy)]
+pub enum Probe<'a> {
+    /// `true`, `false`
+    Boolean(bool),
+    /// A number, by its lexeme.
+    Number(&'a str),
+    /// A string, decoded.
+    String(&'a str),
+    /// An array or object.
+    Container,
 }
 
 impl Literal {
@@ -126,13 +139,14 @@ impl Literal {
         }
     }
 
-    /// Whether both are the same value. Numbers are compared by worth.
+    /// Whether this is the probed value. Numbers are compared by worth.
     #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Array, _) | (Self::Object, _) => false,
-            (Self::Number(a), Self::Number(b)) => number::equal(a, b),
-            _ => self == other,
+    pub fn is(&self, probe: Probe<'_>) -> bool {
+        match (self, probe) {
+            (Self::Boolean(a), Probe::Boolean(b)) => *a == b,
+            (Self::Number(a), Probe::Number(b)) => number::equal(a, b),
+            (Self::String(a), Probe::String(b)) => a == b,
+            _ => false,
         }
     }
 }

@@ -95,3 +95,6 @@ pub enum ListError {
     /// There is no array `tools`, neither at the top nor in `result`.
     NoTools,
 }
+
+#[cfg(test)]
+mod tests;
