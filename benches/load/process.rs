@@ -1,0 +1,114 @@
+//! Child processes: started, watched through `/proc` and always stopped. Linux only, as the figures are.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::Res;
+
+/// Descriptors a child may open: both ends of 10,000 streams, and room.
+const DESCRIPTORS: u32 = 65_536;
+const START_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// Clock ticks a second in `/proc/PID/stat`; fixed at 100 for user space on Linux.
+const TICKS: f64 = 100.0;
+
+/// A running child, stopped when dropped.
+pub(crate) struct Process {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl Process {
+    /// Runs this binary in a role; it prints its address when it is ready.
+    pub(crate) fn role(args: &[&str]) -> Res<Self> {
+        let me = std::env::current_exe()?;
+        let mut command = unlimited(&me.to_string_lossy());
+        command.arg("--role").args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
+        let address = line.trim().parse().map_err(|_| format!("{args:?} did not start: {line}"))?;
+        Ok(Self { child, address })
+    }
+
+    /// Runs another program that will listen on `address`, and waits until it does.
+    pub(crate) fn program(command: &mut Command, address: SocketAddr) -> Res<Self> {
+        let mut process = Self { child: command.stdin(Stdio::null()).spawn()?, address };
+        let deadline = Instant::now() + START_LIMIT;
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = process.child.try_wait()? {
+                return Err(format!("{command:?} ended: {status}").into());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("{command:?} does not listen on {address}").into());
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+        Ok(process)
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn resident(&self) -> Res<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(kib * 1024)
+    }
+
+    /// Processor seconds used so far by it and its direct children.
+    pub(crate) fn cpu_seconds(&self) -> Res<f64> {
+        let pid = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        let mut sum = cpu_seconds(&pid.to_string())?;
+        for child in children.split_whitespace() {
+            sum += cpu_seconds(child)?;
+        }
+        Ok(sum)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let deadline = Instant::now() + STOP_LIMIT;
+        while asked.is_ok() && Instant::now() < deadline {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        if self.child.kill().is_ok() && self.child.wait().is_err() {
+            eprintln!("load: process {} could not be stopped", self.child.id());
+        }
+    }
+}
+
+/// A command that runs `program` with as many descriptors as the machine allows, up to [`DESCRIPTORS`].
+pub(crate) fn unlimited(program: &str) -> Command {
+    let mut command = Command::new("sh");
+    let script =
+        format!("ulimit -n {DESCRIPTORS} 2>/dev/null || ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\"");
+    command.args(["-c", &script, program]);
+    command
+}
+
+/// A loopback address that nothing listens on at the moment.
+pub(crate) fn free_address() -> Res<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+fn cpu_seconds(pid: &str) -> Res<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let after_name = stat.rsplit_once(") ").ok_or("malformed stat")?.1;
+    let fields: Vec<&str> = after_name.split(' ').collect();
+    let ticks = |field: usize| fields.get(field).unwrap_or(&"").parse::<f64>();
+    Ok((ticks(11)? + ticks(12)?) / TICKS)
+}
