@@ -99,10 +99,11 @@ fn play(args: &[String]) -> Res<()> {
 fn measure(args: impl Iterator<Item = String>) -> Res<()> {
     let plan = Plan::parse(args)?;
     let mut table = Table::default();
-    for (name, case) in cases::ALL.iter().filter(|(name, _)| plan.wants(name)) {
+    let wanted = cases::ALL.iter().filter(|(name, _)| plan.wants(name));
+    let outcome = wanted.into_iter().try_for_each(|(name, case)| {
         eprintln!("load: {name} ...");
-        case(&plan, &mut table).map_err(|error| format!("{name}: {error}"))?;
-    }
+        case(&plan, &mut table).map_err(|error| format!("{name}: {error}").into())
+    });
     print!("{table}");
-    Ok(())
+    outcome
 }

@@ -13,6 +13,8 @@ use crate::Res;
 
 /// Descriptors a child may open: both ends of 10,000 streams, and room.
 const DESCRIPTORS: u32 = 65_536;
+/// Descriptors that a proxy needs beside its streams: listeners, journal, exporter.
+const OTHER_DESCRIPTORS: u64 = 100;
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// Clock ticks a second in `/proc/PID/stat`; fixed at 100 for user space on Linux.
@@ -98,6 +100,13 @@ pub(crate) fn unlimited(program: &str) -> Command {
         format!("ulimit -n {DESCRIPTORS} 2>/dev/null || ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\"");
     command.args(["-c", &script, program]);
     command
+}
+
+/// Streams that one process can hold open with an end on either side, if `wanted` are too many for it.
+pub(crate) fn two_ended(wanted: u64) -> Res<u64> {
+    let out = unlimited("sh").args(["-c", "ulimit -n"]).output()?;
+    let limit: u64 = String::from_utf8_lossy(&out.stdout).trim().parse()?;
+    Ok(wanted.min(limit.saturating_sub(OTHER_DESCRIPTORS) / 2))
 }
 
 /// A loopback address that nothing listens on at the moment.

@@ -3,12 +3,16 @@
 use std::{thread, time::Duration};
 
 use super::Field;
-use crate::{Plan, Res, process::Process, table::Table};
+use crate::{
+    Plan, Res,
+    process::{self, Process},
+    table::Table,
+};
 
 const CASE: &str = "streams";
 
 pub(super) fn run(plan: &Plan, table: &mut Table) -> Res<()> {
-    let count: u64 = plan.pick(10_000, 500);
+    let count = process::two_ended(plan.pick(10_000, 500))?;
     let field = Field::start(plan)?;
     for (name, process) in field.targets() {
         if name == "nginx" {
