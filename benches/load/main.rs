@@ -28,7 +28,7 @@ pub(crate) type Res<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "\
 cargo bench --bench load -- [--quick] [--baseline | --gateway FILE] [CASE]...
-  CASE       throughput latency start streams keys sweep   (default: all)
+  CASE       throughput latency start streams keys sweep repair (default: all)
   --quick    a few seconds in all: proves that every part runs; its figures mean little
   --baseline leave the gateway out
   --gateway  measure this smartgate binary instead of the one just built";

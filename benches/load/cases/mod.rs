@@ -2,6 +2,7 @@
 
 mod keys;
 mod latency;
+mod repair;
 mod start;
 mod streams;
 mod sweep;
@@ -21,13 +22,14 @@ use crate::{
 type Case = fn(&Plan, &mut Table) -> Res<()>;
 
 /// Every case by the name the command line knows it under.
-pub(crate) const ALL: [(&str, Case); 6] = [
+pub(crate) const ALL: [(&str, Case); 7] = [
     ("throughput", throughput::run),
     ("latency", latency::run),
     ("start", start::run),
     ("streams", streams::run),
     ("keys", keys::run),
     ("sweep", sweep::run),
+    ("repair", repair::run),
 ];
 
 /// An upstream and everything that stands in front of it, in one run.
