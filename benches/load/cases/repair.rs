@@ -37,7 +37,7 @@ const SHAPES: [Shape; 6] = [
     Shape {
         name: "arguments as text, a number in it as text",
         before: r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":"{\"text\":\""#,
-        filling: r"lorem \\\u00e9 ipsum ",
+        filling: r"lorem \\u00e9 ipsum ",
         after: r#"\",\"n\":\"7\"}"}}"#,
         fires: true,
     },
