@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -17,8 +18,6 @@ const DESCRIPTORS: u32 = 65_536;
 const OTHER_DESCRIPTORS: u64 = 100;
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-/// Clock ticks a second in `/proc/PID/stat`; fixed at 100 for user space on Linux.
-const TICKS: f64 = 100.0;
 
 /// A running child, stopped when dropped.
 pub(crate) struct Process {
@@ -115,9 +114,22 @@ pub(crate) fn free_address() -> Res<SocketAddr> {
 }
 
 fn cpu_seconds(pid: &str) -> Res<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let after_name = stat.rsplit_once(") ").ok_or("malformed stat")?.1;
-    let fields: Vec<&str> = after_name.split(' ').collect();
-    let ticks = |field: usize| fields.get(field).unwrap_or(&"").parse::<f64>();
-    Ok((ticks(11)? + ticks(12)?) / TICKS)
+    let mut sum = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        sum += run_seconds(&thread?.path().join("schedstat"))?;
+    }
+    Ok(sum)
+}
+
+/// Processor seconds that the calling thread has used.
+pub(crate) fn own_cpu_seconds() -> Res<f64> {
+    run_seconds(Path::new("/proc/thread-self/schedstat"))
+}
+
+/// The first field of a `schedstat`: nanoseconds spent running. Finer than the ticks of `stat`, and blind to
+/// what else the machine does.
+fn run_seconds(file: &Path) -> Res<f64> {
+    let text = fs::read_to_string(file)?;
+    let nanos: u64 = text.split(' ').next().unwrap_or_default().parse()?;
+    Ok(nanos as f64 / 1e9)
 }
