@@ -1,17 +1,11 @@
 //! One connection, from accepted socket to closed: TLS handshake, the choice between HTTP/1.1 and
-//! HTTP/2, the protocol limits, and the clock that ends idle and slow ones.
+//! HTTP/2, and the protocol limits. The clock that ends idle and slow ones is [`super::drive`]'s.
 //!
 //! Invariant: a connection with no call in flight is closed `header_timeout` after its last call (or
 //! after it was accepted), whatever it sends or leaves half-sent; one with a call in flight is not.
 
 use std::{
-    convert::Infallible,
-    error::Error,
-    future::Future,
-    io,
-    net::SocketAddr,
-    pin::{Pin, pin},
-    sync::Arc,
+    convert::Infallible, error::Error, future::Future, io, net::SocketAddr, pin::Pin, sync::Arc,
     time::Duration,
 };
 
@@ -20,19 +14,20 @@ use hyper::{
     body::Incoming,
     rt::Executor,
     server::conn::{http1, http2},
-    service::service_fn,
+    service::{Service, service_fn},
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Handler, Options, Peer, Refused,
     activity::{Activity, Tracked, Watched},
+    drive::{Connection, Drive, End},
 };
 
 /// Largest request head, and largest buffer of a connection, in bytes.
@@ -43,10 +38,6 @@ const MAX_STREAMS: u32 = 256;
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 /// A silent HTTP/2 peer is asked for a sign of life this often, and given as long to reply.
 const PING: Duration = Duration::from_secs(20);
-/// Between telling an idle peer that we close, and closing.
-const LINGER: Duration = Duration::from_secs(1);
-/// A peer that reads the rest of its answer is left alone while it takes this much within [`LINGER`].
-const SLOWEST: u64 = 1024;
 /// Pause before looking again at a first packet too short to tell the protocol.
 const FIRST_BYTES_PAUSE: Duration = Duration::from_millis(10);
 
@@ -97,141 +88,105 @@ impl<H: Handler> Server<H> {
 
     /// Serves one connection to its end.
     pub(super) async fn connection(self: Arc<Self>, stream: TcpStream, addr: SocketAddr) {
-        match self.options.tls {
-            // Boxed, for the state of a TLS session is large and plain connections do not need it.
-            Some(_) => Box::pin(self.tls(stream, addr)).await,
-            None => self.plain(stream, addr).await,
-        }
+        // What is used for a moment only, and what not every connection needs, is boxed: the task keeps
+        // the size of the largest thing in it for as long as the connection is open.
+        let end = if self.options.tls.is_some() {
+            Box::pin(self.tls(stream, addr)).await
+        } else {
+            match Box::pin(self.first_bytes(&stream, addr)).await {
+                None => return,
+                Some(Protocol::Http1) => self.http1(stream, Peer { addr, tls: false }).await,
+                Some(Protocol::Http2) => Box::pin(self.http2(stream, Peer { addr, tls: false })).await,
+            }
+        };
+        self.report(end, addr);
     }
 
-    async fn plain(&self, stream: TcpStream, addr: SocketAddr) {
-        let limit = self.options.header_timeout;
-        let protocol = tokio::select! {
-            protocol = timeout(limit, first_bytes(&stream)) => protocol,
-            () = self.graceful.cancelled() => return,
+    /// The protocol of a plain connection; `None` if it ended before one could be told.
+    async fn first_bytes(&self, stream: &TcpStream, addr: SocketAddr) -> Option<Protocol> {
+        let first = tokio::select! {
+            first = timeout(self.options.header_timeout, first_bytes(stream)) => first,
+            () = self.graceful.cancelled() => return None,
         };
-        let peer = Peer { addr, tls: false };
-        match protocol {
-            Ok(Ok(Some(protocol))) => self.http(stream, protocol, peer).await,
-            Ok(Ok(None)) => {}
+        match first {
+            Ok(Ok(protocol)) => return protocol,
             Ok(Err(e)) => tracing::debug!(error = %e, "connection lost before its first request"),
             Err(_) => self.refuse(Refused::Timeout, addr, &"no request"),
         }
+        None
     }
 
-    async fn tls(&self, stream: TcpStream, addr: SocketAddr) {
-        let Some(acceptor) = &self.options.tls else { return };
+    async fn tls(&self, stream: TcpStream, addr: SocketAddr) -> End {
+        const NOTHING: End = End::Ended(Ok(()));
+        let Some(acceptor) = &self.options.tls else { return NOTHING };
         let handshake = timeout(self.options.header_timeout, acceptor.accept(stream));
         let stream = tokio::select! {
             stream = handshake => stream,
-            () = self.graceful.cancelled() => return,
+            () = self.graceful.cancelled() => return NOTHING,
         };
+        let peer = Peer { addr, tls: true };
         match stream {
-            Ok(Ok(stream)) => {
-                let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                let protocol = if h2 { Protocol::Http2 } else { Protocol::Http1 };
-                self.http(stream, protocol, Peer { addr, tls: true }).await;
+            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+                Box::pin(self.http2(stream, peer)).await
             }
-            Ok(Err(e)) => self.refuse(Refused::Tls, addr, &e),
-            Err(e) => self.refuse(Refused::Tls, addr, &e),
+            Ok(Ok(stream)) => Box::pin(self.http1(stream, peer)).await,
+            Ok(Err(e)) => {
+                self.refuse(Refused::Tls, addr, &e);
+                NOTHING
+            }
+            Err(e) => {
+                self.refuse(Refused::Tls, addr, &e);
+                NOTHING
+            }
         }
     }
 
-    async fn http<I>(&self, io: I, protocol: Protocol, peer: Peer)
-    where
-        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    fn http1<I: Transport>(&self, io: I, peer: Peer) -> impl Future<Output = End> + Send + use<I, H> {
         let activity = Activity::new();
         let io = Watched::new(TokioIo::new(io), Arc::clone(&activity));
-        let handler = Arc::clone(&self.handler);
-        let calls = Arc::clone(&activity);
-        let service = service_fn(move |req: Request<Incoming>| {
-            let (handler, in_flight) = (Arc::clone(&handler), calls.begin());
-            async move {
-                let answer: Response<_> = handler.handle(req, peer).await;
-                Ok::<_, Infallible>(answer.map(|body| Tracked::new(body, in_flight)))
-            }
-        });
-        let ended = match protocol {
-            Protocol::Http1 => self.drive(self.http1.serve_connection(io, service), &activity, peer).await,
-            Protocol::Http2 => {
-                // Boxed, so that HTTP/1.1 connections do not carry its size.
-                Box::pin(self.drive(self.http2.serve_connection(io, service), &activity, peer)).await
-            }
-        };
-        if let Err(e) = ended {
-            self.failed(&e, peer.addr);
-        }
+        let connection = self.http1.serve_connection(io, self.calls(&activity, peer));
+        Drive::new(connection, activity, self.options.header_timeout, self.graceful.clone())
     }
 
-    /// Polls a connection to its end, tells it to finish when the server drains or when it has been
-    /// idle too long, and drops it if it does not then finish.
-    async fn drive<C: Connection>(
+    fn http2<I: Transport>(&self, io: I, peer: Peer) -> impl Future<Output = End> + Send + use<I, H> {
+        let activity = Activity::new();
+        let io = Watched::new(TokioIo::new(io), Arc::clone(&activity));
+        let connection = self.http2.serve_connection(io, self.calls(&activity, peer));
+        Drive::new(connection, activity, self.options.header_timeout, self.graceful.clone())
+    }
+
+    /// The handler as hyper wants it. Its future is boxed, for hyper keeps room for one in every HTTP/1.1
+    /// connection, while it is needed only until the head of an answer is there.
+    fn calls(
         &self,
-        connection: C,
-        activity: &Activity,
+        activity: &Arc<Activity>,
         peer: Peer,
-    ) -> hyper::Result<()> {
-        let limit = self.options.header_timeout;
-        let mut connection = pin!(connection);
-        let mut clock = pin!(sleep(limit));
-        let mut draining = pin!(self.graceful.cancelled());
-        let mut told = false;
-        loop {
-            tokio::select! {
-                biased;
-                ended = connection.as_mut() => return ended,
-                () = clock.as_mut() => {
-                    let Some(since) = activity.idle_since() else {
-                        clock.as_mut().reset(Instant::now() + limit);
-                        continue;
-                    };
-                    if since + limit > Instant::now() {
-                        clock.as_mut().reset(since + limit);
-                        continue;
-                    }
-                    break;
-                }
-                () = draining.as_mut(), if !told => {
-                    told = true;
-                    connection.as_mut().finish();
-                }
-            }
-        }
-        if !told {
-            connection.as_mut().finish();
-        }
-        self.linger(connection, activity, peer).await
+    ) -> impl Service<
+        Request<Incoming>,
+        Response = Response<Tracked<H::Body>>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + Send
+    + use<H> {
+        let (handler, activity) = (Arc::clone(&self.handler), Arc::clone(activity));
+        service_fn(move |req| {
+            let (handler, in_flight) = (Arc::clone(&handler), activity.begin());
+            Box::pin(async move {
+                let answer = handler.handle(req, peer).await;
+                Ok(answer.map(|body| Tracked::new(body, in_flight)))
+            })
+        })
     }
 
-    /// Lets a connection that was told to finish write what is left, while its peer reads.
-    async fn linger<C: Connection>(
-        &self,
-        mut connection: Pin<&mut C>,
-        activity: &Activity,
-        peer: Peer,
-    ) -> hyper::Result<()> {
-        loop {
-            let before = activity.written();
-            tokio::select! {
-                biased;
-                ended = connection.as_mut() => return ended,
-                () = sleep_until(Instant::now() + LINGER) => {}
+    fn report(&self, end: End, addr: SocketAddr) {
+        match end {
+            End::Ended(Ok(())) => {}
+            End::Ended(Err(e)) if e.is_parse_too_large() => self.refuse(Refused::TooLarge, addr, &e),
+            End::Ended(Err(e)) if e.is_parse() => self.refuse(Refused::Malformed, addr, &e),
+            End::Ended(Err(e)) => {
+                tracing::debug!(client = %addr, error = &e as &dyn Error, "connection ended");
             }
-            if activity.idle_since().is_some() && activity.written() - before < SLOWEST {
-                self.refuse(Refused::Timeout, peer.addr, &"half a request, or an answer left unread");
-                return Ok(());
-            }
-        }
-    }
-
-    fn failed(&self, e: &hyper::Error, addr: SocketAddr) {
-        if e.is_parse_too_large() {
-            self.refuse(Refused::TooLarge, addr, e);
-        } else if e.is_parse() {
-            self.refuse(Refused::Malformed, addr, e);
-        } else {
-            tracing::debug!(client = %addr, error = e as &dyn Error, "connection ended");
+            End::Cut => self.refuse(Refused::Timeout, addr, &"half a request, or an answer left unread"),
         }
     }
 
@@ -240,6 +195,11 @@ impl<H: Handler> Server<H> {
         (self.options.on_refused)(refused);
     }
 }
+
+/// What a connection runs over.
+trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Transport for T {}
 
 fn http1_settings() -> http1::Builder {
     let mut http1 = http1::Builder::new();
@@ -280,12 +240,6 @@ async fn first_bytes(stream: &TcpStream) -> io::Result<Option<Protocol>> {
             _ => sleep(FIRST_BYTES_PAUSE).await,
         }
     }
-}
-
-/// A connection of either protocol.
-trait Connection: Future<Output = hyper::Result<()>> {
-    /// Ends the connection after the calls in flight.
-    fn finish(self: Pin<&mut Self>);
 }
 
 impl<I, S, B> Connection for http1::Connection<I, S>

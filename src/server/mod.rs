@@ -9,6 +9,7 @@ mod activity;
 pub mod admin;
 mod connection;
 mod drain;
+mod drive;
 pub mod tls;
 
 use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
