@@ -6,6 +6,7 @@ the work folder. Invariant: after `Stack.close()` nothing that was started throu
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ ROOT = HERE.parent.parent
 NODE = HERE / "node_modules/.bin/node"
 PYTHON1 = ROOT / ".tools/py1/bin/python"
 PYTHON2 = ROOT / ".tools/py2/bin/python"
+PORTS = range(20_000, 32_000)
 START_SECONDS = 20
 STOP_SECONDS = 10
 
@@ -36,14 +38,21 @@ def check(condition, message):
 
 
 def free_ports(count):
-    """Different free loopback ports: all are held until all are known."""
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+    """Different ports that nothing uses on any address, for servers that bind them all.
+
+    They lie below the range that the kernel takes for outgoing connections, so none of those gets in between.
+    """
+    found = []
+    candidates = iter(random.sample(PORTS, 500))
+    while len(found) < count:
+        port = next(candidates)
+        with socket.socket(socket.AF_INET) as probe:
+            try:
+                probe.bind(("0.0.0.0", port))
+            except OSError:
+                continue
+        found.append(port)
+    return found
 
 
 def listening(port):
