@@ -181,7 +181,9 @@ fn client_span(out: &mut Vec<u8>, r: &Record, attempt: &Attempt) {
     mcp_attributes(out, r, error, version);
     code(out, error.and_then(|e| e.parse().ok()));
     string(out, "server.address", &attempt.server_address);
+    // What is built in is reached over no network.
     if attempt.server_port != 0 {
+        over_http(out);
         integer(out, "server.port", attempt.server_port.into());
     }
     maybe(out, "smartgate.upstream", r.upstream.as_deref());
@@ -208,9 +210,12 @@ fn mcp_attributes(out: &mut Vec<u8>, r: &Record, error: Option<&str>, version: O
     if r.era != Some(Era::Modern) {
         maybe(out, "mcp.session.id", r.session.as_deref());
     }
+    maybe(out, "error.type", error);
+}
+
+fn over_http(out: &mut Vec<u8>) {
     string(out, "network.transport", "tcp");
     string(out, "network.protocol.name", "http");
-    maybe(out, "error.type", error);
 }
 
 /// The id in string form: `7` and `"7"` are both `7`; null is none.
@@ -229,6 +234,7 @@ fn code(out: &mut Vec<u8>, code: Option<i64>) {
 }
 
 fn caller(out: &mut Vec<u8>, r: &Record) {
+    over_http(out);
     string(out, "network.protocol.version", r.http_version);
     if let Some(address) = r.client.address {
         string(out, "client.address", &address.ip().to_string());

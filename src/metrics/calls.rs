@@ -14,10 +14,9 @@ use crate::audit::record::{Attempt, Outcome, Record};
 const BUCKETS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 /// Every method of every revision, and the HTTP methods that stand for one in records.
-pub(super) const METHODS: [&str; 39] = [
+pub(super) const METHODS: [&str; 38] = [
     "DELETE",
     "GET",
-    "POST",
     "completion/complete",
     "elicitation/create",
     "initialize",

@@ -328,7 +328,8 @@ fn opening(req: &Request<Incoming>, peer: Peer) -> Record {
         bridged: false,
         upstream_version: None,
         session: None,
-        method: Some(req.method().as_str().to_owned()),
+        // A POST's method is its message's, which is not read yet.
+        method: (*req.method() != Method::POST).then(|| req.method().as_str().to_owned()),
         request_id: None,
         upstream: None,
         tool: None,

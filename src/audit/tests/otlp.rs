@@ -232,6 +232,17 @@ fn odd_records_have_names_and_no_invented_attributes() {
 }
 
 #[test]
+fn built_in_tools_are_reached_over_no_network() {
+    let mut record = example();
+    record.attempts[0].server_address = "builtin".into();
+    record.attempts[0].server_port = 0;
+    let (spans, _) = exported(OtlpProtocol::Grpc, vec![record]);
+    let all = attributes(&spans[1]);
+    assert_eq!(all["server.address"], "builtin");
+    assert!(!all.keys().any(|k| k.starts_with("network.") || *k == "server.port"), "{all:?}");
+}
+
+#[test]
 fn tokens_stand_in_line_and_span() {
     let tokens = Some(crate::audit::record::Tokens { input: 900, output: 100, saved: 800 });
     let (spans, lines) = exported(OtlpProtocol::Grpc, vec![Record { tokens, ..example() }]);
