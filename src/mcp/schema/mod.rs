@@ -72,6 +72,12 @@ impl Schema {
         compile::compile(schema)
     }
 
+    /// How many subschemas it has, each some 250 bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
     fn node(&self, id: Id) -> Option<&Node> {
         self.nodes.get(id as usize)
     }

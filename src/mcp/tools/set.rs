@@ -3,7 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{ListError, Tool};
-use crate::mcp::json::{self, Raw, hash::FoldState};
+use crate::mcp::{
+    json::{self, Raw, hash::FoldState},
+    schema::Schema,
+};
 
 /// Tools that one upstream may have.
 pub const MAX_TOOLS: usize = 10_000;
@@ -13,6 +16,9 @@ pub const MAX_DEFINITION: usize = 1 << 20;
 
 /// Bytes that all definitions together may have; later ones are known by name only.
 pub const MAX_TOTAL: usize = 32 << 20;
+
+/// Subschemas that all tools together may have; later tools are known without their schema.
+const MAX_SUBSCHEMAS: usize = 250_000;
 
 /// Longer names are not guessed at: no host writes them, and guessing is not linear in the name.
 const MAX_GUESSED: usize = 256;
@@ -25,6 +31,8 @@ pub struct ToolSet {
     alike: HashMap<String, Option<Arc<str>>, FoldState>,
     /// Bytes of the definitions read so far.
     read: usize,
+    /// Subschemas kept so far.
+    subschemas: usize,
 }
 
 impl ToolSet {
@@ -59,7 +67,9 @@ impl ToolSet {
         for definition in list.elements() {
             self.read = self.read.saturating_add(definition.text().len());
             let full = definition.text().len() <= MAX_DEFINITION && self.read <= MAX_TOTAL;
-            if let Some(tool) = Tool::read(definition, full) {
+            if let Some(mut tool) = Tool::read(definition, full) {
+                self.subschemas += tool.schema.as_ref().map_or(0, Schema::size);
+                tool.schema = tool.schema.filter(|_| self.subschemas <= MAX_SUBSCHEMAS);
                 self.insert(tool);
             }
         }

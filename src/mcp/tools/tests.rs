@@ -54,6 +54,18 @@ fn too_many_or_too_large_definitions_are_bounded() {
     assert!(set(&large).get("t").unwrap().schema.is_none());
 }
 
+#[test]
+fn schemas_beyond_what_memory_should_hold_are_left_out() {
+    let properties: Vec<String> = (0..9000).map(|n| format!("\"p{n}\":{{}}")).collect();
+    let tool = |n: usize| {
+        format!(r#"{{"name":"t{n}","inputSchema":{{"properties":{{{}}}}}}}"#, properties.join(","))
+    };
+    let list: Vec<String> = (0..30).map(tool).collect();
+    let tools = set(&format!("{{\"tools\":[{}]}}", list.join(",")));
+    let schemas = tools.iter().filter(|t| t.schema.is_some()).count();
+    assert!((20..30).contains(&schemas) && tools.len() == 30, "{schemas}");
+}
+
 fn annotated(schema: &str) -> std::sync::Arc<Tool> {
     set(&format!(r#"{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}"#)).get("t").unwrap().clone()
 }
