@@ -10,6 +10,7 @@ use std::{
         Arc, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
+    time::SystemTime,
 };
 
 use tokio::net::TcpListener;
@@ -213,7 +214,7 @@ fn upstream(state: &State) -> Part {
 fn journal(state: &JournalState) -> Part {
     match state {
         JournalState::Ok => Part::ok(),
-        other => Part { state: "failing", detail: Some(format!("{other:?}")) },
+        JournalState::Failing { message, since } => failing(message, *since),
     }
 }
 
@@ -221,6 +222,12 @@ fn exporter(state: &ExporterState) -> Part {
     match state {
         ExporterState::Off => Part { state: "off", detail: None },
         ExporterState::Ok => Part::ok(),
-        other => Part { state: "failing", detail: Some(format!("{other:?}")) },
+        ExporterState::Failing { message, since } => failing(message, *since),
     }
+}
+
+fn failing(why: &str, since: SystemTime) -> Part {
+    // A clock that was set back makes it 0 s.
+    let seconds = since.elapsed().unwrap_or_default().as_secs();
+    Part { state: "failing", detail: Some(format!("for {seconds} s: {why}")) }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
+use tokio::task::block_in_place;
 
 use crate::{
     app::File,
@@ -21,6 +22,9 @@ use crate::{
 
 /// How often the bytes are compared: with the load itself a revoked key lives for less than two seconds.
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// How long bytes must stay the same to be loaded: longer than it takes to write a file.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// What `/readyz` tells of the configuration: `None` while the file is the one in force.
 pub type Trouble = Arc<Mutex<Option<String>>>;
@@ -52,8 +56,10 @@ impl Reloader {
                 () = asked.next() => true,
             };
             // Between the two steps of a swap there may be no file for a moment: look again then.
-            if by_signal || (self.file.path.exists() && self.is_new()) {
-                self.apply();
+            let new = by_signal || block_in_place(|| self.file.path.exists() && self.is_new());
+            if by_signal || (new && self.stays().await) {
+                // A large file takes a while; calls go on meanwhile.
+                block_in_place(|| self.apply());
             }
         }
     }
@@ -61,10 +67,29 @@ impl Reloader {
     /// Whether the files differ from those in force and from those last tried.
     fn is_new(&mut self) -> bool {
         if !self.sources.iter().any(Source::changed) {
+            self.tried = None;
+            self.settle();
             return false;
         }
         let now = fingerprint(&self.sources);
         self.tried.replace(now) != Some(now)
+    }
+
+    /// Whether the bytes are the same a moment later: a file may be looked at while it is being written.
+    async fn stays(&mut self) -> bool {
+        tokio::time::sleep(SETTLE).await;
+        let same = self.tried == Some(fingerprint(&self.sources));
+        if !same {
+            self.tried = None;
+        }
+        same
+    }
+
+    /// A file that was broken is again the one in force.
+    fn settle(&self) {
+        if self.trouble().take().is_some() {
+            tracing::info!(file = %self.file.path.display(), "the configuration file is the one in force again");
+        }
     }
 
     fn apply(&mut self) {
@@ -73,6 +98,7 @@ impl Reloader {
             Ok((after, sources)) => {
                 self.gateway.desk.recorder.reconfigure(&after.config.audit);
                 before.retire(Some(&after));
+                self.gateway.take_over(&before, &after);
                 self.gateway.snapshot.store(Arc::new(after));
                 (self.sources, self.tried) = (sources, None);
                 self.report(None);
@@ -95,7 +121,11 @@ impl Reloader {
 
     fn report(&self, trouble: Option<String>) {
         self.gateway.metrics.reloaded(trouble.is_none());
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *self.trouble() = trouble;
+    }
+
+    fn trouble(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -94,18 +94,20 @@ impl Snapshot {
             routes.insert(Arc::clone(&spec.name), route);
         }
         fresh.iter().for_each(|r| r.learn(tasks));
+        let limits = Limits {
+            concurrency: config.limits.concurrency,
+            rate: config.limits.rate.map(quota),
+            per_tool: config.limits.per_tool.iter().map(|(g, r)| (g.clone(), quota(*r))).collect(),
+        };
+        let moved = before.and_then(|b| limits.moved_from(&b.limits));
         Ok(Self {
             origin: OriginPolicy::new(
                 &config.server.allowed_origins,
                 &config.server.allowed_hosts,
                 config.server.listen.ip().is_loopback(),
             ),
-            keys: KeyTable::new(config.keys.iter().map(|k| key(k, &config.limits, before))),
-            limits: Limits {
-                concurrency: config.limits.concurrency,
-                rate: config.limits.rate.map(quota),
-                per_tool: config.limits.per_tool.iter().map(|(g, r)| (g.clone(), quota(*r))).collect(),
-            },
+            keys: KeyTable::new(config.keys.iter().map(|k| key(k, &limits, before, moved.as_deref()))),
+            limits,
             routes,
             config,
         })
@@ -186,12 +188,19 @@ impl Route {
     }
 }
 
-fn key(key: &config::Key, limits: &config::Limits, before: Option<&Snapshot>) -> Key<KeyFacts> {
-    let same = before
-        .filter(|b| b.config.limits.per_tool == limits.per_tool)
-        .and_then(|b| b.keys.by_hash(&key.sha256));
-    let buckets =
-        same.map_or_else(|| Arc::new(Buckets::new(limits.per_tool.len())), |k| Arc::clone(&k.buckets));
+/// `moved`: where its per-tool buckets were before, if they are in other places now.
+fn key(
+    key: &config::Key,
+    limits: &Limits,
+    before: Option<&Snapshot>,
+    moved: Option<&[Option<usize>]>,
+) -> Key<KeyFacts> {
+    let same = before.and_then(|b| b.keys.by_hash(&key.sha256));
+    let buckets = match (same, moved) {
+        (None, _) => Arc::new(Buckets::new(limits.per_tool.len())),
+        (Some(same), None) => Arc::clone(&same.buckets),
+        (Some(same), Some(from)) => Arc::new(same.buckets.carried(from)),
+    };
     let facts =
         KeyFacts { tools: key.tools.clone(), rate: key.rate.map(quota), coercion: key.schema_coercion };
     Key { name: Arc::clone(&key.name), sha256: key.sha256, expires: key.expires, buckets, facts }

@@ -66,6 +66,15 @@ impl Bucket {
         }
     }
 
+    /// A bucket of the same level.
+    fn same_level(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+
+    fn is_used(&self, now: u64) -> bool {
+        self.0.load(Ordering::Relaxed) > now
+    }
+
     /// Gives one request's worth back, for a request that another wall refused.
     pub fn give_back(&self, quota: Quota) {
         self.0.fetch_sub(quota.interval, Ordering::Relaxed);
@@ -105,6 +114,21 @@ impl Buckets {
     pub fn new(tools: usize) -> Self {
         Self { own: Bucket::default(), tools: (0..tools).map(|_| Bucket::default()).collect() }
     }
+
+    /// The same levels for another list of per-tool rates. `from` says for each of the new ones which of the
+    /// old ones it was; one that was none starts full.
+    #[must_use]
+    pub fn carried(&self, from: &[Option<usize>]) -> Self {
+        let level = |old: &Option<usize>| old.and_then(|i| self.tools.get(i)).map(Bucket::same_level);
+        Self {
+            own: self.own.same_level(),
+            tools: from.iter().map(|old| level(old).unwrap_or_default()).collect(),
+        }
+    }
+
+    fn is_used(&self, now: u64) -> bool {
+        self.own.is_used(now) || self.tools.iter().any(|b| b.is_used(now))
+    }
 }
 
 /// Buckets by client address, for callers without keys. Bounded: at `CAPACITY` addresses the ones whose
@@ -115,16 +139,30 @@ pub struct AddressBuckets(Mutex<HashMap<IpAddr, Arc<Buckets>>>);
 impl AddressBuckets {
     const CAPACITY: usize = 65_536;
 
-    /// The buckets of an address, made full when it is new.
+    /// The buckets of an address, made full when it is new, with one for each of `tools` per-tool rates.
     pub fn of(&self, address: IpAddr, tools: usize, now: u64) -> Arc<Buckets> {
-        let mut map = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut map = self.lock();
         if map.len() >= Self::CAPACITY && !map.contains_key(&address) {
-            map.retain(|_, b| b.own.0.load(Ordering::Relaxed) > now);
+            map.retain(|_, b| b.is_used(now));
             if map.len() >= Self::CAPACITY {
                 map.clear();
             }
         }
-        Arc::clone(map.entry(address).or_insert_with(|| Arc::new(Buckets::new(tools))))
+        let buckets = map.entry(address).or_insert_with(|| Arc::new(Buckets::new(tools)));
+        // A call that still runs under another configuration may have made them.
+        if buckets.tools.len() != tools {
+            *buckets = Arc::new(buckets.carried(&vec![None; tools]));
+        }
+        Arc::clone(buckets)
+    }
+
+    /// Takes another list of per-tool rates, see [`Buckets::carried`].
+    pub fn carry(&self, from: &[Option<usize>]) {
+        self.lock().values_mut().for_each(|b| *b = Arc::new(b.carried(from)));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, Arc<Buckets>>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -162,6 +200,27 @@ mod tests {
         assert!(bucket.take(quota, SECOND).is_err());
         bucket.give_back(quota);
         assert!(bucket.take(quota, SECOND).is_ok());
+    }
+
+    #[test]
+    fn levels_follow_their_rates_to_other_places() {
+        let quota = Quota::new(1, Duration::from_secs(60));
+        let buckets = Buckets::new(2);
+        assert!(buckets.own.take(quota, SECOND).is_ok() && buckets.tools[1].take(quota, SECOND).is_ok());
+        let after = buckets.carried(&[Some(1), None, Some(0)]);
+        let passes = |b: &Bucket| b.take(quota, SECOND).is_ok();
+        assert!(!passes(&after.own) && !passes(&after.tools[0]));
+        assert!(passes(&after.tools[1]) && passes(&after.tools[2]));
+    }
+
+    #[test]
+    fn an_address_has_a_bucket_for_every_tool_rate_of_its_call() {
+        let addresses = AddressBuckets::default();
+        let quota = Quota::new(1, Duration::from_secs(60));
+        let ip = IpAddr::from([10, 0, 0, 1]);
+        assert!(addresses.of(ip, 0, SECOND).own.take(quota, SECOND).is_ok());
+        assert_eq!(addresses.of(ip, 2, SECOND).tools.len(), 2);
+        assert!(addresses.of(ip, 2, SECOND).own.take(quota, SECOND).is_err());
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub struct Limits {
     pub per_tool: Vec<(Globs, Quota)>,
 }
 
+impl Limits {
+    /// Where each per-tool rate was `before`, by its glob; `None` if all are where they were.
+    #[must_use]
+    pub fn moved_from(&self, before: &Self) -> Option<Vec<Option<usize>>> {
+        let globs = |l: &Self| l.per_tool.iter().map(|(g, _)| g.clone()).collect::<Vec<_>>();
+        let (old, new) = (globs(before), globs(self));
+        (old != new).then(|| new.iter().map(|g| old.iter().position(|o| o == g)).collect())
+    }
+}
+
 /// State of the limits, one for the process.
 #[derive(Debug, Default)]
 pub struct Gate {
@@ -64,6 +74,13 @@ impl Gate {
         if before >= limits.concurrency { Err(Cause::Concurrency(limits.concurrency)) } else { Ok(permit) }
     }
 
+    /// Takes another list of per-tool rates for the addresses that called before.
+    pub fn carry(&self, before: &Limits, after: &Limits) {
+        if let Some(from) = after.moved_from(before) {
+            self.addresses.carry(&from);
+        }
+    }
+
     /// Takes one request from the payer's rate and, for a tool, from each per-tool rate that matches. Either
     /// all of them pass or none is charged.
     ///
@@ -93,6 +110,7 @@ impl Gate {
         }
         let mut taken = Vec::new();
         for (i, (_, quota)) in tools() {
+            // Both the keys' and the addresses' buckets are made for the list of this call's configuration.
             let Some(bucket) = buckets.tools.get(i) else { continue };
             if let Err(refused) = bucket.take(*quota, now) {
                 taken.iter().for_each(|&(b, q): &(&crate::policy::rate_limit::Bucket, Quota)| b.give_back(q));

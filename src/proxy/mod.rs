@@ -117,6 +117,16 @@ impl Gateway {
         }
     }
 
+    /// Takes from one configuration to the next what belongs to no snapshot.
+    pub fn take_over(&self, before: &Snapshot, after: &Snapshot) {
+        self.gate.carry(&before.limits, &after.limits);
+        before
+            .routes
+            .keys()
+            .filter(|n| !after.routes.contains_key(*n))
+            .for_each(|n| self.metrics.forget_upstream(n));
+    }
+
     async fn answer_call(
         &self,
         snapshot: &Arc<Snapshot>,
