@@ -10,14 +10,17 @@ use super::json::{
 };
 
 /// Cuts the tools that `allowed` refuses out of a `tools/list` response and, if `private`, marks the result
-/// `cacheScope: "private"`. `None` if the message is no such response.
+/// `cacheScope: "private"`. So it does with each message of a batch. `None` if there is no such response.
 #[must_use]
 pub fn filter_tools(message: &[u8], allowed: impl Fn(&str) -> bool, private: bool) -> Option<Vec<u8>> {
     let root = json::parse(message).ok()?;
     let mut splices = Vec::new();
-    let mut is_list = false;
+    let mut any_list = false;
+    let batch = (root.kind() == Type::Array).then(|| root.elements());
+    let alone = batch.is_none().then_some(root);
     // A member that comes twice is filtered twice: nobody knows which one the client reads.
-    for result in all(root, "result") {
+    for result in batch.into_iter().flatten().chain(alone).flat_map(|message| all(message, "result")) {
+        let mut is_list = false;
         for list in all(result, "tools").filter(|t| t.kind() == Type::Array) {
             is_list = true;
             let cuts = cuts(list, |tool| !name(tool).is_some_and(|n| allowed(&n)));
@@ -26,8 +29,9 @@ pub fn filter_tools(message: &[u8], allowed: impl Fn(&str) -> bool, private: boo
         if private && is_list {
             mark_private(result, &mut splices);
         }
+        any_list |= is_list;
     }
-    is_list.then(|| edit::apply(message, splices))
+    any_list.then(|| edit::apply(message, splices))
 }
 
 /// The values of all members of `object` called `name`.
@@ -75,6 +79,16 @@ mod tests {
         assert_eq!(filtered(list, &["a", "c"], false), with(r#"{"name":"a"},{"n\u0061me":"c"}"#));
         assert_eq!(filtered(list, &["c"], false), with(r#"{"n\u0061me":"c"}"#));
         assert_eq!(filtered(list, &[], false), with(""));
+    }
+
+    #[test]
+    fn every_message_of_a_batch_is_filtered() {
+        let batch = r#"[{"id":1,"result":{"tools":[{"name":"a"},{"name":"b"}]}} ,{"id":2,"result":{}}]"#;
+        assert_eq!(
+            filtered(batch, &["a"], true).unwrap(),
+            r#"[{"id":1,"result":{"tools":[{"name":"a"}],"cacheScope":"private"}} ,{"id":2,"result":{}}]"#
+        );
+        assert_eq!(filtered(r#"[{"id":2,"result":{}}]"#, &[], true), None);
     }
 
     #[test]

@@ -111,6 +111,11 @@ pub struct Message<'a> {
     pub tracestate: Option<Cow<'a, str>>,
     /// The first place where a member came twice.
     pub duplicate: Option<Duplicate>,
+    /// Whether the envelope has a member that some parsers (Go's among them) take for `method`, `id` or
+    /// `params`, because its name differs from that by case only.
+    pub has_lookalike: bool,
+    /// Whether `params` has such a member for `name` or `arguments`.
+    pub has_lookalike_param: bool,
     /// Whether a byte-order mark came first. Offsets of slices count from the first byte after it.
     pub bom: bool,
     /// The object's own text.
@@ -208,6 +213,12 @@ impl<'a> Message<'a> {
         }
         if self.id_raw.is_some() && self.id().is_none() {
             return Some("id must be a string or an integer");
+        }
+        if self.has_lookalike {
+            return Some("a member differs from method, id or params by case only");
+        }
+        if self.has_lookalike_param && self.method.as_deref() == Some("tools/call") {
+            return Some("a member of params differs from name or arguments by case only");
         }
         let is_call = is_direct_tool || self.method.as_deref() == Some("tools/call");
         match self.kind() {

@@ -82,6 +82,17 @@ fn key<'a>(name: &Raw<'a>, plain: bool) -> Cow<'a, [u8]> {
     }
 }
 
+/// Whether a name that is none of ours becomes one of `ours` when case is ignored, as some parsers do (Go's
+/// among them, for which the long s, U+017F, is an s too).
+fn looks_like(name: &[u8], ours: &[&str]) -> bool {
+    if name.is_ascii() {
+        return ours.iter().any(|our| name.eq_ignore_ascii_case(our.as_bytes()));
+    }
+    let Ok(name) = std::str::from_utf8(name) else { return false };
+    let upper = || name.chars().flat_map(char::to_uppercase);
+    ours.iter().any(|our| upper().eq(our.chars().flat_map(char::to_uppercase)))
+}
+
 impl<'a> Message<'a> {
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), Error> {
         let (mut keys, state) = (Keys::default(), FoldState::default());
@@ -116,7 +127,7 @@ impl<'a> Message<'a> {
             b"id" => self.id_raw = Some(value),
             b"result" => self.has_result = true,
             b"error" => self.has_error = true,
-            _ => {}
+            other => self.has_lookalike |= looks_like(other, &["method", "id", "params"]),
         }
         Ok(())
     }
@@ -158,7 +169,7 @@ impl<'a> Message<'a> {
             b"cursor" => self.cursor = Some(value),
             b"protocolVersion" => self.requested_version = value.as_str(),
             b"_meta" => self.meta = Some(value),
-            _ => {}
+            other => self.has_lookalike_param |= looks_like(other, &["name", "arguments"]),
         }
         Ok(())
     }

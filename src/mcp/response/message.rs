@@ -54,6 +54,13 @@ impl Reader {
         }
     }
 
+    /// Whether the message is a response, as soon as its `result` or `error` has begun.
+    pub(super) fn is_response(&self) -> Option<bool> {
+        let begun = self.watch.is_object && (self.watch.has_result || self.watch.has_error);
+        let ended = self.push.is_bad() || self.push.is_done();
+        (begun || ended).then_some(begun && !self.push.is_bad())
+    }
+
     /// The message has ended: what it was, if it was well-formed. The reader is then ready for the next.
     pub(super) fn finish(&mut self) -> Option<Found> {
         if !std::mem::take(&mut self.started) {

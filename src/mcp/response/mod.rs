@@ -40,6 +40,8 @@ pub struct Seen {
     pub server_request: bool,
     /// The response has passed.
     pub answered: bool,
+    /// An event with an id has passed, from which a client can resume.
+    pub resumable: bool,
 }
 
 /// How the call was answered.
@@ -116,10 +118,17 @@ impl ResponseScanner {
         self.seen
     }
 
+    /// Whether JSON read so far is a response; `None` while that cannot be told.
+    #[must_use]
+    pub fn is_response(&self) -> Option<bool> {
+        self.reader.is_response()
+    }
+
     fn piece(&mut self, piece: Piece<'_>) {
         match piece {
             Piece::Data(bytes) => self.reader.feed(bytes),
             Piece::End => self.message(),
+            Piece::IdStart => self.seen.resumable = true,
             _ => {}
         }
     }

@@ -102,7 +102,8 @@ fn a_stream_is_judged_by_the_response_on_it() {
         "event: message\ndata: {\"id\":1,\ndata: \"result\":{\"a\":\ndata: 2}}\n\n",
     );
     let (seen, observed) = sse(stream);
-    assert_eq!(seen, Seen { list_changed: true, server_request: false, answered: true });
+    let all = Seen { list_changed: true, server_request: false, answered: true, resumable: true };
+    assert_eq!(seen, all);
     assert_eq!(observed.answer, Some(Answer::Result { is_error: false }));
     assert_eq!(observed.result_sha256, sha("{\"a\":\n2}"));
 }
@@ -111,7 +112,7 @@ fn a_stream_is_judged_by_the_response_on_it() {
 fn a_request_from_the_server_is_flagged_and_is_no_answer() {
     let (seen, observed) =
         sse("data: {\"id\":1,\"method\":\"ping\"}\n\ndata: {\"id\":null,\"method\":\"x\"}\n\n");
-    assert_eq!(seen, Seen { list_changed: false, server_request: true, answered: false });
+    assert_eq!(seen, Seen { server_request: true, ..Seen::default() });
     assert_eq!(observed, Observed::default());
 }
 
@@ -131,6 +132,28 @@ fn broken_and_unfinished_events_leave_the_stream_readable() {
         "data: {\"id\":1,\"result\":\n\ndata: oops\n\ndata: {\"id\":1,\"result\":{}}\n\ndata: {\"method\":",
     );
     assert!(seen.answered && observed.valid);
+}
+
+#[test]
+fn a_response_is_known_when_its_result_or_error_begins() {
+    let told = |body: &str| {
+        let mut scanner = ResponseScanner::new(Format::Json, Keep::Nothing, None);
+        scanner.feed(body.as_bytes());
+        scanner.is_response()
+    };
+    for body in
+        [r#"{"id":1,"result":{"#, r#"{"error":{"code":1"#, r#"{"r\u0065sult":1"#, r#"{"id":1,"result":{}}"#]
+    {
+        assert_eq!(told(body), Some(true), "{body}");
+    }
+    for body in ["{}", r#"{"ok":true}"#, "[1]", "<html>", r#"{"a":{"result":1}}"#, r#"{"error":null}"#] {
+        assert_eq!(told(body), Some(false), "{body}");
+    }
+    for body in
+        ["", " ", "{", r#"{"id":1"#, r#"{"id":1,"resu"#, r#"{"id":1,"result""#, r#"{"a":{"result":1}"#]
+    {
+        assert_eq!(told(body), None, "{body}");
+    }
 }
 
 #[test]
