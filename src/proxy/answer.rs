@@ -1,14 +1,16 @@
 //! From an upstream's response head to what the client gets: passed as it came wherever that is MCP the
 //! client can take, reshaped or refused where it is not (decided rules, "HTTP side").
 
-use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
 use http::{Method, Response, StatusCode, header, request::Parts, response, uri::PathAndQuery};
 use http_body::Body;
-use http_body_util::BodyExt;
 
 use super::{
     Call, Gateway, GatewayBody,
     body::PassingBody,
+    cut_lists::{View, cut_lists},
     error::Cause,
     headers::{self, Accepts},
     observe::{Awaits, Exchange, Observer},
@@ -21,14 +23,16 @@ use crate::{
     audit::record::{Outcome, Tokens},
     mcp::{
         era::Era,
-        message::{self, Kind},
-        response::Format,
+        response::{Format, Keep, ResponseScanner},
     },
-    policy::access::Access,
     upstream::{ForwardPath, ResponseBody, builtin::Usage, catalog::State},
 };
 
 const SESSION: &str = "mcp-session-id";
+/// Most of a JSON body that is held back to see whether it is a response.
+const HELD: usize = 64 * 1024;
+/// Bytes that are looked at between two decisions; `result` nearly always begins in the first.
+const LOOK: usize = 256;
 
 impl Gateway {
     /// Forwards a POST and passes its answer on.
@@ -37,7 +41,6 @@ impl Gateway {
         call: &mut Option<Call>,
         caller: Caller<'_>,
         prepared: Prepared,
-        accepts: Accepts,
         forward: Option<PathAndQuery>,
     ) -> Result<Response<GatewayBody>, Cause> {
         let Prepared { body, headers, awaits, era, id, is_discover, is_tool_list, repeatable, opens } =
@@ -57,16 +60,16 @@ impl Gateway {
         headers::strip_hop_by_hop(&mut head.headers);
         guard.tokens = head.extensions.get::<Usage>().map(tokens);
         if awaits == Awaits::Nothing && head.status.is_success() {
-            return Ok(accepted(call));
+            return Ok(accepted(call, head));
         }
-        let mut answer = Answer { format: format(&head), head, first: None, rest: Some(rest) };
+        let idle = (awaits != Awaits::Stream).then_some(spec.idle_timeout);
+        let mut answer = Answer { format: format(&head), head, first: None, rest: Some(rest), idle };
         let opens = answer.session().zip(opens);
         if awaits != Awaits::Nothing && answer.head.status.is_success() {
             if !answer.is_message().await? {
                 return Err(if is_discover { Cause::DiscoverRefused } else { not_mcp(&answer.head) });
             }
-            let access = caller.access();
-            answer.reshape(open(call), accepts, is_tool_list.then_some(access)).await?;
+            answer.reshape(open(call), is_tool_list, caller).await?;
         }
         let exchange = Exchange {
             awaits,
@@ -75,11 +78,11 @@ impl Gateway {
             era,
             id,
             capture: caller.snapshot.config.audit.capture,
+            mask: std::mem::take(&mut open(call).mask),
             teaches: is_tool_list && matches!(caller.route.catalog.state(), State::Unauthorized { .. }),
             opens,
         };
-        let idle = (awaits != Awaits::Stream).then_some(spec.idle_timeout);
-        Ok(self.pass(call, caller, answer, exchange, idle))
+        Ok(self.pass(call, caller, answer, exchange))
     }
 
     /// Forwards a GET or DELETE: its answer passes as it comes, whatever it is.
@@ -119,7 +122,9 @@ impl Gateway {
         };
         let (mut head, rest) = send::send(guard, caller.route, outgoing).await?.into_parts();
         headers::strip_hop_by_hop(&mut head.headers);
-        let answer = Answer { format: format(&head), head, first: None, rest: Some(rest) };
+        let idle = (!is_get).then_some(spec.idle_timeout);
+        let mut answer = Answer { format: format(&head), head, first: None, rest: Some(rest), idle };
+        answer.cut_lists(caller);
         let exchange = Exchange {
             awaits: Awaits::Stream,
             status: answer.head.status.as_u16(),
@@ -127,10 +132,11 @@ impl Gateway {
             era: Era::Legacy,
             id: None,
             capture: caller.snapshot.config.audit.capture,
+            mask: std::mem::take(&mut open(call).mask),
             teaches: false,
             opens: None,
         };
-        Ok(self.pass(call, caller, answer, exchange, (!is_get).then_some(spec.idle_timeout)))
+        Ok(self.pass(call, caller, answer, exchange))
     }
 
     /// Hands the record over to the body and the answer to the server.
@@ -140,7 +146,6 @@ impl Gateway {
         caller: Caller<'_>,
         answer: Answer,
         exchange: Exchange,
-        idle: Option<std::time::Duration>,
     ) -> Response<GatewayBody> {
         let Call { mut guard, .. } = call.take().expect("the call is there until its answer passes");
         guard.status = Some(answer.head.status.as_u16());
@@ -148,11 +153,11 @@ impl Gateway {
             guard.session = Some(trace::to_hex(&session));
         }
         let streams = exchange.format == Some(Format::Sse);
-        let catalog = std::sync::Arc::clone(&caller.route.catalog);
-        let sessions = std::sync::Arc::clone(&self.sessions);
+        let catalog = Arc::clone(&caller.route.catalog);
+        let sessions = Arc::clone(&self.sessions);
         let observer =
             Observer::new(guard, exchange, catalog, sessions, streams.then(|| self.metrics.open_stream()));
-        let body = PassingBody::new(answer.first, answer.rest, observer, idle, &self.desk.force);
+        let body = PassingBody::new(answer.first, answer.rest, observer, answer.idle, &self.desk.force);
         Response::from_parts(answer.head, GatewayBody::Passing(Box::new(body)))
     }
 }
@@ -163,6 +168,8 @@ struct Answer {
     format: Option<Format>,
     first: Option<Bytes>,
     rest: Option<ResponseBody>,
+    /// Longest silence, where one applies.
+    idle: Option<Duration>,
 }
 
 impl Answer {
@@ -171,65 +178,87 @@ impl Answer {
         self.head.headers.get(SESSION).map(|v| sessions::hash(v.as_bytes()))
     }
 
-    /// Whether a 2xx answer can be an MCP message: SSE, or JSON whose first bytes begin an object.
+    /// Whether a 2xx answer is an MCP message: SSE, or JSON that is a response. Of JSON as much is read as it
+    /// takes to tell: to its end if that has come already, else to the beginning of `result` or `error`.
     async fn is_message(&mut self) -> Result<bool, Cause> {
         match self.format {
             Some(Format::Sse) => return Ok(self.head.status == StatusCode::OK),
             Some(Format::Json) => {}
             None => return Ok(false),
         }
-        while self.first.as_ref().is_none_or(|f| f.trim_ascii().is_empty()) {
-            let Some(rest) = &mut self.rest else { return Ok(false) };
-            match rest.frame().await {
-                None => return Ok(false),
-                Some(Err(e)) => return Err(Cause::UpstreamProtocol(e.to_string())),
-                Some(Ok(frame)) => {
-                    let before = self.first.take().unwrap_or_default();
-                    let Ok(data) = frame.into_data() else { continue };
-                    self.first = Some(if before.is_empty() { data } else { [before, data].concat().into() });
+        let (mut scanner, mut scanned) = (json_scanner(), 0);
+        loop {
+            let held = self.first.as_deref().unwrap_or_default();
+            if self.rest.as_ref().is_none_or(Body::is_end_stream) {
+                self.rest = None;
+                return Ok(is_response(held));
+            }
+            for piece in held[scanned..].chunks(LOOK) {
+                scanner.feed(piece);
+                if let Some(is_response) = scanner.is_response() {
+                    return Ok(is_response);
                 }
             }
+            scanned = held.len();
+            if scanned > HELD {
+                return Ok(true);
+            }
+            self.read_on().await?;
         }
-        if self.rest.as_ref().is_some_and(Body::is_end_stream) {
-            self.rest = None;
-        }
-        let first = self.first.as_deref().unwrap_or_default();
-        Ok(match self.rest {
-            None => is_answer(first),
-            Some(_) => first.trim_ascii_start().starts_with(b"{"),
-        })
     }
 
-    /// Cuts tool lists to the caller's access and turns one media type into the other where the client takes
-    /// only one.
-    async fn reshape(
-        &mut self,
-        call: &mut Call,
-        accepts: Accepts,
-        list: Option<Access<'_>>,
-    ) -> Result<(), Cause> {
-        let sse = self.format == Some(Format::Sse);
-        if sse && accepts == Accepts::Json {
+    /// Adds the next bytes of the body to those that are held.
+    async fn read_on(&mut self) -> Result<(), Cause> {
+        let Some(rest) = &mut self.rest else { return Ok(()) };
+        match (shape::next(rest, self.idle).await?, self.first.take()) {
+            (None, held) => (self.first, self.rest) = (held, None),
+            (Some(data), None) => self.first = Some(data),
+            (Some(data), Some(held)) => {
+                let mut both = BytesMut::from(held);
+                both.extend_from_slice(&data);
+                self.first = Some(both.freeze());
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns one media type into the other where the client takes only one, and cuts tool lists to what the
+    /// caller may see.
+    async fn reshape(&mut self, call: &mut Call, is_list: bool, caller: Caller<'_>) -> Result<(), Cause> {
+        let came_as_sse = self.format == Some(Format::Sse);
+        if came_as_sse && call.accepts == Accepts::Json {
             let stream = self.rest.take().ok_or_else(|| Cause::UpstreamProtocol("no body".into()))?;
-            let folded = shape::fold(stream).await?;
+            let folded = shape::fold(stream, self.idle).await?;
             call.guard.lossy |= folded.lossy;
             self.replace(folded.response, Format::Json);
         }
-        if let Some(access) = list.filter(|a| !a.is_open()) {
-            let whole = shape::collect(self.first.take(), self.rest.take()).await?;
-            let is_sse = self.format == Some(Format::Sse);
-            let cut = if is_sse {
-                shape::filtered_sse(&whole, access)
-            } else {
-                shape::filtered_json(whole, access)
-            };
-            self.replace(cut, if is_sse { Format::Sse } else { Format::Json });
+        let access = caller.access();
+        if self.format == Some(Format::Sse) {
+            self.cut_lists(caller);
+        } else if is_list && !access.is_open() {
+            let whole = self.whole().await?;
+            self.replace(shape::filtered_json(whole, access), Format::Json);
         }
-        if !sse && accepts == Accepts::Sse {
-            let whole = shape::collect(self.first.take(), self.rest.take()).await?;
+        if !came_as_sse && call.accepts == Accepts::Sse {
+            let whole = self.whole().await?;
             self.replace(shape::framed(&whole), Format::Sse);
         }
         Ok(())
+    }
+
+    async fn whole(&mut self) -> Result<Bytes, Cause> {
+        shape::collect(self.first.take(), self.rest.take(), self.idle).await
+    }
+
+    /// On any stream there may be a list: a response comes on whichever one resumes the one it began on.
+    fn cut_lists(&mut self, caller: Caller<'_>) {
+        if self.format != Some(Format::Sse) || caller.access().is_open() {
+            return;
+        }
+        let view = View { key: caller.key.cloned(), route: Arc::clone(caller.route) };
+        self.rest = self.rest.take().map(|stream| cut_lists(stream, view));
+        self.head.headers.remove(header::CONTENT_LENGTH);
+        self.head.headers.remove(header::ETAG);
     }
 
     fn replace(&mut self, body: Bytes, format: Format) {
@@ -249,17 +278,30 @@ fn open(call: &mut Option<Call>) -> &mut Call {
 }
 
 /// A notification or a client's response that the upstream took, whatever 2xx it said.
-fn accepted(call: &mut Option<Call>) -> Response<GatewayBody> {
+fn accepted(call: &mut Option<Call>, head: response::Parts) -> Response<GatewayBody> {
     if let Some(Call { mut guard, .. }) = call.take() {
         guard.status = Some(202);
         guard.finish(Outcome::Ok);
     }
-    own(StatusCode::ACCEPTED, "", Bytes::new())
+    let mut response = own(StatusCode::ACCEPTED, "", Bytes::new());
+    *response.headers_mut() = head.headers;
+    for about_the_body in
+        [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::ETAG]
+    {
+        response.headers_mut().remove(about_the_body);
+    }
+    response
+}
+
+fn json_scanner() -> ResponseScanner {
+    ResponseScanner::new(Format::Json, Keep::Nothing, None)
 }
 
 /// Whether a whole body is one JSON-RPC response.
-fn is_answer(body: &[u8]) -> bool {
-    matches!(message::parse(body), Ok(message::Body::Object(m)) if m.kind() == Kind::Response && (m.has_result || m.has_error))
+fn is_response(body: &[u8]) -> bool {
+    let mut scanner = json_scanner();
+    scanner.feed(body);
+    scanner.finish().valid
 }
 
 fn tokens(used: &Usage) -> Tokens {

@@ -12,9 +12,12 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::limits::Permit;
-use crate::audit::{
-    Recorder,
-    record::{Attempt, Failure, Outcome, Record},
+use crate::{
+    audit::{
+        Recorder,
+        record::{Attempt, Failure, Outcome, Record},
+    },
+    metrics::Present,
 };
 
 /// What guards share: where records go, and whether the process is being forced down.
@@ -34,18 +37,20 @@ pub struct AuditGuard {
     attempt_started: Option<Instant>,
     desk: Arc<Desk>,
     permit: Option<Permit>,
+    _in_flight: Present,
 }
 
 impl AuditGuard {
-    /// Opens a record; its clock starts here.
+    /// Opens a record; its clock starts here. `in_flight` counts the call while it is open.
     #[must_use]
-    pub fn open(desk: Arc<Desk>, record: Record) -> Self {
+    pub fn open(desk: Arc<Desk>, record: Record, in_flight: Present) -> Self {
         Self {
             record: Some(Box::new(record)),
             started: Instant::now(),
             attempt_started: None,
             desk,
             permit: None,
+            _in_flight: in_flight,
         }
     }
 

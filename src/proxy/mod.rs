@@ -7,17 +7,19 @@ use std::{net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, task::P
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
 
 mod answer;
 mod body;
 mod cors;
+mod cut_lists;
 mod error;
 mod guard;
 mod headers;
 pub mod limits;
+mod mask;
 mod observe;
 mod prepare;
 mod read;
@@ -40,8 +42,11 @@ use crate::{
 };
 use error::Cause;
 use guard::AuditGuard;
+use headers::Accepts;
 use limits::Gate;
+use mask::Mask;
 use prepare::Caller;
+use read::{Reading, Unread};
 use sessions::Sessions;
 use target::Target;
 
@@ -68,6 +73,8 @@ struct Call {
     guard: AuditGuard,
     id: Option<String>,
     peer: SocketAddr,
+    accepts: Accepts,
+    mask: Mask,
     is_tool_call: bool,
     modern: bool,
 }
@@ -91,7 +98,7 @@ impl Handler for Gateway {
 
     async fn handle(&self, req: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
         let snapshot = self.snapshot.load_full();
-        let origin = req.headers().get(header::ORIGIN).filter(|o| allows_origin(&snapshot, o)).cloned();
+        let origin = only(req.headers(), header::ORIGIN).filter(|o| allows_origin(&snapshot, o)).cloned();
         if cors::is_preflight(req.method()) {
             return preflight(&snapshot, &req, origin.as_ref());
         }
@@ -133,8 +140,16 @@ impl Gateway {
         req: Request<Incoming>,
         peer: Peer,
     ) -> Response<GatewayBody> {
-        let guard = AuditGuard::open(Arc::clone(&self.desk), opening(&req, peer));
-        let mut call = Some(Call { guard, id: None, peer: peer.addr, is_tool_call: false, modern: false });
+        let guard = AuditGuard::open(Arc::clone(&self.desk), opening(&req, peer), self.metrics.in_flight());
+        let mut call = Some(Call {
+            guard,
+            id: None,
+            peer: peer.addr,
+            accepts: headers::accepts(req.headers()),
+            mask: Mask::default(),
+            is_tool_call: false,
+            modern: false,
+        });
         let stop = {
             let mut work = pin!(self.forward(snapshot, &mut call, req));
             let mut force = pin!(self.desk.force.cancelled());
@@ -164,38 +179,34 @@ impl Gateway {
     ) -> Result<Response<GatewayBody>, Stop> {
         let open = call.as_mut().expect("handle puts the call there");
         let (mut parts, body) = req.into_parts();
-        match self.admit(snapshot, open, &parts) {
-            Ok((target, key)) => {
-                let route = Arc::clone(target.route);
-                let forward = target.forward;
-                let key = key.cloned();
-                let caller = Caller { snapshot, route: &route, key: key.as_ref() };
-                if parts.method == Method::POST {
-                    if let Some(why) = headers::refused_media_type(&parts.headers) {
-                        read::discard(body, snapshot.config.server.max_body).await;
-                        return Err(Cause::UnsupportedMediaType(why).into());
-                    }
-                    let accepts = headers::accepts(&parts.headers);
-                    let server = &snapshot.config.server;
-                    let body = match read::whole(body, server.max_body, server.body_timeout).await {
-                        Ok(body) => body,
-                        Err(read::Unread::Refused(cause)) => return Err(cause.into()),
-                        Err(read::Unread::Gone) => return Err(Stop::Gone),
-                    };
-                    open.guard.request_bytes = body.len() as u64;
-                    let prepared = self.prepare(open, caller, body, std::mem::take(&mut parts.headers))?;
-                    Ok(self.post(call, caller, prepared, accepts, forward).await?)
-                } else {
-                    Ok(self.stream(call, caller, parts, forward).await?)
-                }
-            }
+        let server = &snapshot.config.server;
+        let on_demand = parts.headers.contains_key(header::EXPECT);
+        let mut reading = Reading { body, limit: server.max_body, time: server.body_timeout, on_demand };
+        let (target, key) = match self.admit(snapshot, open, &parts) {
+            Ok(found) => found,
             Err(cause) => {
-                if !parts.headers.contains_key(header::EXPECT) {
-                    read::discard(body, 0).await;
-                }
-                Err(cause.into())
+                reading.limit = 0;
+                reading.discard().await;
+                return Err(cause.into());
             }
+        };
+        let (route, forward, key) = (Arc::clone(target.route), target.forward, key.cloned());
+        let caller = Caller { snapshot, route: &route, key: key.as_ref() };
+        if parts.method != Method::POST {
+            return Ok(self.stream(call, caller, parts, forward).await?);
         }
+        if let Some(why) = headers::refused_media_type(&parts.headers) {
+            reading.discard().await;
+            return Err(Cause::UnsupportedMediaType(why).into());
+        }
+        let body = match reading.whole().await {
+            Ok(body) => body,
+            Err(Unread::Refused(cause)) => return Err(cause.into()),
+            Err(Unread::Gone) => return Err(Stop::Gone),
+        };
+        open.guard.request_bytes = body.len() as u64;
+        let prepared = self.prepare(open, caller, body, std::mem::take(&mut parts.headers))?;
+        Ok(self.post(call, caller, prepared, forward).await?)
     }
 
     /// Everything that is decided on the head alone, before a byte of body is read.
@@ -205,9 +216,8 @@ impl Gateway {
         call: &mut Call,
         head: &http::request::Parts,
     ) -> Result<(Target<'a>, Option<&'a KnownKey>), Cause> {
-        if let Some(origin) = head.headers.get(header::ORIGIN)
-            && !allows_origin(snapshot, origin)
-        {
+        // One of several is as foreign as all of them.
+        if !head.headers.get_all(header::ORIGIN).iter().all(|o| allows_origin(snapshot, o)) {
             return Err(Cause::ForbiddenOrigin("origin"));
         }
         if !allows_host(snapshot, head) {
@@ -218,6 +228,8 @@ impl Gateway {
         let target = place.resolve(snapshot)?;
         self.desk.recorder.accepting().map_err(|_| Cause::AuditUnavailable)?;
         call.guard.upstream = Some(Arc::clone(&target.route.spec.name));
+        let secret = key.and_then(|_| presented(&head.headers));
+        call.mask = Mask::of(snapshot.config.audit.capture, secret, target.route);
         Ok((target, key))
     }
 
@@ -230,12 +242,7 @@ impl Gateway {
         if snapshot.config.auth != AuthMode::Keys {
             return Ok(None);
         }
-        let mut values = head.headers.get_all(header::AUTHORIZATION).iter();
-        let secret = match (values.next(), values.next()) {
-            (Some(value), None) => bearer(value.as_bytes()),
-            _ => None,
-        };
-        let secret = secret.ok_or(Cause::Unauthenticated(AuthFault::Missing))?;
+        let secret = presented(&head.headers).ok_or(Cause::Unauthenticated(AuthFault::Missing))?;
         let key = snapshot.keys.authenticate(secret, SystemTime::now()).map_err(Cause::Unauthenticated)?;
         call.guard.principal = Some(Arc::clone(&key.name));
         Ok(Some(key))
@@ -243,7 +250,7 @@ impl Gateway {
 
     /// Answers for the gateway and closes the record.
     fn refuse(&self, snapshot: &Snapshot, call: Call, cause: &Cause) -> Response<GatewayBody> {
-        let Call { mut guard, id, is_tool_call, modern, .. } = call;
+        let Call { mut guard, id, accepts, is_tool_call, modern, .. } = call;
         let trace_id = trace::to_hex(&guard.trace_id);
         let limited = matches!(cause, Cause::RateLimited(..) | Cause::Concurrency(_));
         match cause {
@@ -256,7 +263,13 @@ impl Gateway {
         }
         let as_result = limited && is_tool_call && snapshot.config.limits.refusal == Refusal::ToolError;
         let mut response = match id.as_deref().filter(|_| as_result) {
-            Some(id) => own(StatusCode::OK, JSON, error::tool_error(cause, id, &trace_id, modern)),
+            Some(id) => {
+                let result = error::tool_error(cause, id, &trace_id, modern);
+                match accepts {
+                    Accepts::Sse => own(StatusCode::OK, SSE, shape::framed(result.as_bytes())),
+                    Accepts::Json | Accepts::Both => own(StatusCode::OK, JSON, result),
+                }
+            }
             None => own(cause.status(), JSON, error::body(cause, id.as_deref(), &trace_id)),
         };
         response.headers_mut().extend(cause.headers());
@@ -278,6 +291,7 @@ impl Gateway {
 }
 
 const JSON: &str = "application/json";
+const SSE: &str = "text/event-stream";
 
 /// An answer of our own; `kind` "" for no body.
 fn own(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<GatewayBody> {
@@ -289,12 +303,27 @@ fn own(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Respon
     response
 }
 
+/// The value of a header that comes once.
+fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())
+}
+
+/// The bearer secret of a request.
+fn presented(headers: &HeaderMap) -> Option<&[u8]> {
+    only(headers, header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()))
+}
+
 fn allows_origin(snapshot: &Snapshot, origin: &HeaderValue) -> bool {
     origin.to_str().is_ok_and(|o| snapshot.origin.allows_origin(o))
 }
 
-/// Both the target's authority and `Host` must be allowed, so that neither hides the other.
+/// Both the target's authority and `Host` must be allowed, so that neither hides the other; and nobody knows
+/// which of two `Host`s is meant.
 fn allows_host(snapshot: &Snapshot, head: &http::request::Parts) -> bool {
+    if head.headers.get_all(header::HOST).iter().count() > 1 {
+        return false;
+    }
     let host = head.headers.get(header::HOST).map(|h| h.to_str().unwrap_or("\u{0}"));
     let authority = head.uri.authority().map(http::uri::Authority::as_str);
     let first = host.or(authority);
@@ -306,10 +335,9 @@ fn preflight(
     req: &Request<Incoming>,
     origin: Option<&HeaderValue>,
 ) -> Response<GatewayBody> {
-    if (origin.is_none() && req.headers().contains_key(header::ORIGIN))
-        || !target::exists(snapshot, req.uri())
-    {
-        let cause = if origin.is_none() { Cause::ForbiddenOrigin("origin") } else { Cause::NoRoute };
+    let foreign = origin.is_none() && req.headers().contains_key(header::ORIGIN);
+    if foreign || !target::exists(snapshot, req.uri()) {
+        let cause = if foreign { Cause::ForbiddenOrigin("origin") } else { Cause::NoRoute };
         let trace_id = trace::to_hex(&trace::new_id::<16>());
         return own(cause.status(), JSON, error::body(&cause, None, &trace_id));
     }

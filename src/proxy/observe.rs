@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     guard::AuditGuard,
+    mask::Mask,
     sessions::{About, SessionHash, Sessions},
 };
 use crate::{
@@ -48,6 +49,8 @@ pub struct Exchange {
     pub id: Option<String>,
     /// What is kept of the result.
     pub capture: Capture,
+    /// What is not kept of it.
+    pub mask: Mask,
     /// Whether this is a `tools/list` that the catalog may learn from.
     pub teaches: bool,
     /// The session that an `initialize` opened, to be remembered with what is known of the client.
@@ -61,6 +64,8 @@ pub struct Observer {
     scanner: Option<ResponseScanner>,
     /// Whether the response that the client waits for has passed.
     answered: bool,
+    /// Whether the client can ask for the rest of the stream.
+    resumable: bool,
     exchange: Exchange,
     catalog: Arc<Catalog>,
     sessions: Arc<Sessions>,
@@ -85,7 +90,7 @@ impl Observer {
             Capture::Redacted | Capture::Full => Keep::Bytes(KEPT),
         };
         let scanner = exchange.format.map(|f| ResponseScanner::new(f, keep, exchange.id.as_deref()));
-        Self { guard, scanner, answered: false, exchange, catalog, sessions, _open: open }
+        Self { guard, scanner, answered: false, resumable: false, exchange, catalog, sessions, _open: open }
     }
 
     /// Looks at bytes that pass.
@@ -94,6 +99,7 @@ impl Observer {
         let Some(scanner) = &mut self.scanner else { return };
         let seen = scanner.feed(data);
         self.answered = seen.answered && self.exchange.awaits == Awaits::Answer;
+        self.resumable = seen.resumable && self.exchange.era == Era::Legacy;
         if seen.list_changed {
             self.catalog.nudge();
         }
@@ -145,10 +151,9 @@ impl Observer {
             self.guard.fail(Failure { reason: None, code: None, message });
             return if status >= 500 { Outcome::UpstreamFailed } else { Outcome::RpcError };
         }
-        // A legacy server may close the connection of a stream and be asked for the rest by GET (2025-11-25,
-        // transports, "Sending Messages to the Server" 6).
-        let resumable = self.exchange.era == Era::Legacy && self.exchange.format == Some(Format::Sse);
-        if self.exchange.awaits != Awaits::Answer || resumable || self.exchange.format.is_none() {
+        // A legacy server may close a stream that has given an event id, and be asked for the rest by GET
+        // (2025-11-25, transports, "Sending Messages to the Server" 6).
+        if self.exchange.awaits != Awaits::Answer || self.resumable || self.exchange.format.is_none() {
             return Outcome::Ok;
         }
         let message = "the answer ended without a response to the request".to_owned();
@@ -170,18 +175,19 @@ impl Observer {
         {
             self.catalog.observe_list(result);
         }
-        self.guard.result = kept(self.exchange.capture, observed);
+        self.guard.result = kept(self.exchange.capture, &self.exchange.mask, observed);
     }
 }
 
 /// What a record keeps of a result.
-fn kept(capture: Capture, observed: Observed) -> Payload {
+fn kept(capture: Capture, mask: &Mask, observed: Observed) -> Payload {
     let Some(sha256) = observed.result_sha256 else { return Payload::None };
     match (capture, observed.result) {
         (Capture::None, _) => Payload::None,
         (Capture::Redacted | Capture::Full, Some(mut bytes)) => {
             let truncated = observed.truncated || bytes.len() > KEPT;
             bytes.truncate(KEPT);
+            mask.apply(&mut bytes, truncated);
             Payload::Kept { sha256, bytes, truncated }
         }
         _ => Payload::Hash(sha256),

@@ -13,6 +13,7 @@ use super::{
     error::Cause,
     headers,
     limits::Payer,
+    mask::Mask,
     observe::{Awaits, KEPT, bounded},
     sessions::{self, About},
     trace,
@@ -63,7 +64,7 @@ pub(super) struct Caller<'a> {
     /// The configuration of this call.
     pub snapshot: &'a Snapshot,
     /// The upstream.
-    pub route: &'a Route,
+    pub route: &'a Arc<Route>,
     /// The key, where keys are asked for.
     pub key: Option<&'a KnownKey>,
 }
@@ -105,6 +106,9 @@ impl Gateway {
         };
         let edited = Bytes::from(edited);
         let message = one_message(&edited)?;
+        if let Some(why) = message.refusal(false) {
+            return Err(Cause::InvalidRequest(why.into()));
+        }
         let facts = self.police(call, caller, &message, era, &tools)?;
         finish_headers(&mut headers, caller, &message, era, Some(&tools));
         Ok(facts.with(edited.clone(), headers))
@@ -207,19 +211,13 @@ impl Gateway {
         let is_call = method == "tools/call";
         call.is_tool_call = is_call;
         call.guard.method = message.method.as_deref().map(bounded);
-        call.guard.arguments =
-            keep(caller.snapshot.config.audit.capture, message.arguments.map(|a| a.text().as_bytes()));
+        let arguments = message.arguments.map(|a| a.text().as_bytes());
+        call.guard.arguments = keep(caller.snapshot.config.audit.capture, arguments, &call.mask);
         let tool = message.name.as_deref().filter(|_| is_call);
         call.guard.tool = tool.map(bounded);
         call.guard.prompt = message.name.as_deref().filter(|_| method == "prompts/get").map(bounded);
         call.guard.resource = message.uri.as_deref().map(bounded);
-        let access = caller.access();
-        if is_call && !access.is_open() && !tool.is_some_and(|t| access.allows(t)) {
-            return Err(Cause::Forbidden(format!(
-                "the tool {:?}",
-                bounded(tool.unwrap_or("without a name"))
-            )));
-        }
+        refuse_hidden(message, tools, caller.access())?;
         let kind = message.kind();
         let awaits = match kind {
             Kind::Request if method == "subscriptions/listen" => Awaits::Stream,
@@ -250,6 +248,26 @@ impl Gateway {
                 protocol_version: None,
             }),
         })
+    }
+}
+
+/// Refuses a call of a tool that the caller may not see. Where nothing was repaired, a tool's name may still
+/// stand as the method: what a server makes of that is not for this caller to find out.
+fn refuse_hidden(message: &Message<'_>, tools: &ToolSet, access: Access<'_>) -> Result<(), Cause> {
+    if access.is_open() {
+        return Ok(());
+    }
+    let name = message.name.as_deref();
+    let hidden = if message.method.as_deref() == Some("tools/call") {
+        Some(name.unwrap_or("without a name")).filter(|_| !name.is_some_and(|n| access.allows(n)))
+    } else if normalize::is_direct_tool(message, tools) {
+        message.method.as_deref().into_iter().chain(name).find(|n| !access.allows(n))
+    } else {
+        None
+    };
+    match hidden {
+        Some(tool) => Err(Cause::Forbidden(format!("the tool {:?}", bounded(tool)))),
+        None => Ok(()),
     }
 }
 
@@ -317,17 +335,18 @@ fn finish_headers(
     }
 }
 
-fn keep(capture: Capture, arguments: Option<&[u8]>) -> Payload {
+fn keep(capture: Capture, arguments: Option<&[u8]>, mask: &Mask) -> Payload {
     let Some(bytes) = arguments else { return Payload::None };
     let sha256 = || Sha256::digest(bytes).into();
     match capture {
         Capture::None => Payload::None,
         Capture::Hash => Payload::Hash(sha256()),
-        Capture::Redacted | Capture::Full => Payload::Kept {
-            sha256: sha256(),
-            bytes: bytes[..bytes.len().min(KEPT)].to_vec(),
-            truncated: bytes.len() > KEPT,
-        },
+        Capture::Redacted | Capture::Full => {
+            let truncated = bytes.len() > KEPT;
+            let mut kept = bytes[..bytes.len().min(KEPT)].to_vec();
+            mask.apply(&mut kept, truncated);
+            Payload::Kept { sha256: sha256(), bytes: kept, truncated }
+        }
     }
 }
 

@@ -18,29 +18,57 @@ pub(super) enum Unread {
     Gone,
 }
 
-/// Reads all of it. One frame is passed on without a copy.
-///
-/// # Errors
-/// Too long, too slow, or the client left.
-pub(super) async fn whole(body: Incoming, limit: usize, time: Duration) -> Result<Bytes, Unread> {
-    if body.size_hint().lower() > limit as u64 {
-        discard(body, limit).await;
-        return Err(Unread::Refused(Cause::BodyTooLarge(limit)));
+/// A request's body and how it is read.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The body.
+    pub body: Incoming,
+    /// Most that is read, in bytes.
+    pub limit: usize,
+    /// Time for all of it.
+    pub time: Duration,
+    /// Whether the client sends it only when it is asked to (`Expect: 100-continue`).
+    pub on_demand: bool,
+}
+
+impl Reading {
+    /// Reads all of it. One frame is passed on without a copy.
+    ///
+    /// # Errors
+    /// Too long, too slow, or the client left.
+    pub(super) async fn whole(mut self) -> Result<Bytes, Unread> {
+        if self.body.size_hint().lower() > self.limit as u64 {
+            let limit = self.limit;
+            self.discard().await;
+            return Err(Unread::Refused(Cause::BodyTooLarge(limit)));
+        }
+        match tokio::time::timeout(self.time, collect(&mut self.body, self.limit)).await {
+            Ok(Err(refused @ Unread::Refused(_))) => {
+                // It has begun to send, so it is past asking.
+                swallow(&mut self.body, self.limit).await;
+                Err(refused)
+            }
+            Ok(result) => result,
+            Err(_) => Err(Unread::Refused(Cause::RequestTimeout(self.time))),
+        }
     }
-    match tokio::time::timeout(time, collect(body, limit)).await {
-        Ok(result) => result,
-        Err(_) => Err(Unread::Refused(Cause::RequestTimeout(time))),
+
+    /// Throws it away, so that a client that is still sending reads our refusal rather than a connection reset.
+    /// A client that waits to be asked is not asked.
+    pub(super) async fn discard(mut self) {
+        if !self.on_demand {
+            swallow(&mut self.body, self.limit).await;
+        }
     }
 }
 
-async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Unread> {
+async fn collect(body: &mut Incoming, limit: usize) -> Result<Bytes, Unread> {
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Unread::Gone)?.into_data() else { continue };
         let size = first.as_ref().map_or(0, Bytes::len) + rest.len() + data.len();
         if size > limit {
-            discard(body, limit).await;
             return Err(Unread::Refused(Cause::BodyTooLarge(limit)));
         }
         match &first {
@@ -58,9 +86,8 @@ async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Unread> {
     Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
 }
 
-/// Reads on for a moment and throws away, so that a client that is still sending reads our refusal rather
-/// than a connection reset.
-pub(super) async fn discard(mut body: Incoming, limit: usize) {
+/// Reads on for a moment and throws away.
+async fn swallow(body: &mut Incoming, limit: usize) {
     const PATIENCE: Duration = Duration::from_millis(500);
     let mut left = limit.saturating_mul(2).max(64 * 1024);
     let swallow = async {

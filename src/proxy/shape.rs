@@ -1,5 +1,8 @@
 //! Answers that do not pass as they came: folded into JSON or framed as SSE for a client that takes only
-//! one type, and tool lists cut to what a key may call. Everything here reads the answer whole, under a limit.
+//! one type, and tool lists in JSON cut to what a key may call (those in streams: `cut_lists`). Everything here
+//! reads the answer whole, under a limit of size and of silence.
+
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -12,22 +15,46 @@ use crate::{
 };
 
 /// Most that is read of an answer that has to be reshaped, in bytes.
-const LIMIT: usize = 16 * 1024 * 1024;
+pub(super) const LIMIT: usize = 16 * 1024 * 1024;
+
+/// The next bytes of an answer of which the client has seen nothing; `None` at its end. `idle` is the longest
+/// silence, where one applies.
+///
+/// # Errors
+/// The upstream broke off or fell silent.
+pub(super) async fn next(body: &mut ResponseBody, idle: Option<Duration>) -> Result<Option<Bytes>, Cause> {
+    loop {
+        let frame = match idle {
+            None => body.frame().await,
+            Some(idle) => {
+                let silent = |_| Cause::UpstreamTimeout(idle);
+                tokio::time::timeout(idle, body.frame()).await.map_err(silent)?
+            }
+        };
+        let Some(frame) = frame else { return Ok(None) };
+        let frame = frame.map_err(|e| Cause::UpstreamProtocol(e.to_string()))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+}
 
 /// Reads a body whole.
 ///
 /// # Errors
-/// The upstream broke off, or the answer is over the limit.
-pub(super) async fn collect(first: Option<Bytes>, rest: Option<ResponseBody>) -> Result<Bytes, Cause> {
+/// As [`next`], or the answer is over the limit.
+pub(super) async fn collect(
+    first: Option<Bytes>,
+    rest: Option<ResponseBody>,
+    idle: Option<Duration>,
+) -> Result<Bytes, Cause> {
     let Some(mut rest) = rest else { return Ok(first.unwrap_or_default()) };
-    let mut all = BytesMut::from(first.as_deref().unwrap_or_default());
-    while let Some(frame) = rest.frame().await {
-        let frame = frame.map_err(|e| Cause::UpstreamProtocol(e.to_string()))?;
-        let Some(data) = frame.data_ref() else { continue };
+    let mut all = BytesMut::from(first.unwrap_or_default());
+    while let Some(data) = next(&mut rest, idle).await? {
         if all.len() + data.len() > LIMIT {
             return Err(Cause::UpstreamProtocol(format!("the answer is over {LIMIT} bytes")));
         }
-        all.extend_from_slice(data);
+        all.extend_from_slice(&data);
     }
     Ok(all.freeze())
 }
@@ -44,15 +71,13 @@ pub(super) struct Folded {
 /// Reads a stream up to the response and gives that alone.
 ///
 /// # Errors
-/// The server asks the client something ([`Cause::NotAcceptable`]), breaks off, or never answers.
-pub(super) async fn fold(mut stream: ResponseBody) -> Result<Folded, Cause> {
+/// The server asks the client something ([`Cause::NotAcceptable`]), breaks off, falls silent, or never answers.
+pub(super) async fn fold(mut stream: ResponseBody, idle: Option<Duration>) -> Result<Folded, Cause> {
     let mut scanner = sse::Scanner::new(LIMIT);
     let mut lossy = false;
-    while let Some(frame) = stream.frame().await {
-        let frame = frame.map_err(|e| Cause::UpstreamProtocol(e.to_string()))?;
-        let Some(data) = frame.data_ref() else { continue };
+    while let Some(data) = next(&mut stream, idle).await? {
         let mut events = Vec::new();
-        scanner.feed(data, |event| events.push(event.data.to_vec()));
+        scanner.feed(&data, |event| events.push(event.data.to_vec()));
         for event in events.into_iter().filter(|e| !e.is_empty()) {
             match message::parse(&event) {
                 Ok(message::Body::Object(m)) if m.kind() == message::Kind::Response => {
@@ -78,100 +103,4 @@ pub(super) fn framed(json: &[u8]) -> Bytes {
 #[must_use]
 pub(super) fn filtered_json(json: Bytes, access: Access<'_>) -> Bytes {
     filter_tools(&json, |tool| access.allows(tool), true).map_or(json, Bytes::from)
-}
-
-/// The same for a result inside a stream; every other event stays byte for byte.
-#[must_use]
-pub(super) fn filtered_sse(stream: &Bytes, access: Access<'_>) -> Bytes {
-    let mut out = BytesMut::with_capacity(stream.len());
-    for event in events(stream) {
-        match filter_tools(&data(event), |t| access.allows(t), true) {
-            Some(message) => replace_data(event, &message, &mut out),
-            None => out.extend_from_slice(event),
-        }
-    }
-    out.freeze()
-}
-
-/// The events of a whole stream, each with its blank line.
-fn events(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut lines = lines(stream).peekable();
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let start = at;
-        for line in lines.by_ref() {
-            at += line.len();
-            if without_end(line).is_empty() {
-                break;
-            }
-        }
-        (at > start).then(|| &stream[start..at])
-    })
-}
-
-/// Lines with their ends: LF, CR or CRLF.
-fn lines(mut text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let end = match text.iter().position(|b| matches!(b, b'\n' | b'\r')) {
-            Some(i) if text[i] == b'\r' && text.get(i + 1) == Some(&b'\n') => i + 2,
-            Some(i) => i + 1,
-            None => text.len(),
-        };
-        let (line, rest) = text.split_at(end);
-        text = rest;
-        (!line.is_empty()).then_some(line)
-    })
-}
-
-fn without_end(line: &[u8]) -> &[u8] {
-    let end = line.iter().rposition(|b| !matches!(b, b'\n' | b'\r')).map_or(0, |i| i + 1);
-    &line[..end]
-}
-
-fn data_line(line: &[u8]) -> Option<&[u8]> {
-    let value = without_end(line).strip_prefix(b"data:")?;
-    Some(value.strip_prefix(b" ").unwrap_or(value))
-}
-
-fn data(event: &[u8]) -> Vec<u8> {
-    lines(event).filter_map(data_line).collect::<Vec<_>>().join(&b'\n')
-}
-
-/// The event with other data: its first data line carries all of it, the others go.
-fn replace_data(event: &[u8], message: &[u8], out: &mut BytesMut) {
-    let mut written = false;
-    for line in lines(event) {
-        if data_line(line).is_none() {
-            out.extend_from_slice(line);
-        } else if !std::mem::replace(&mut written, true) {
-            let ending = &line[without_end(line).len()..];
-            for part in lines(message) {
-                out.extend_from_slice(b"data: ");
-                out.extend_from_slice(without_end(part));
-                out.extend_from_slice(ending);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::glob::Globs;
-
-    #[test]
-    fn only_the_list_in_a_stream_is_cut() {
-        let stream = Bytes::from_static(
-            b"id: 1\ndata:\n\n: ping\r\n\r\nevent: message\r\nid: 2\r\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\r\ndata: \"result\":{\"tools\":[{\"name\":\"a\"},{\"name\":\"b\"}]}}\r\n\r\n",
-        );
-        let globs = Globs::new(["a"]);
-        let cut = filtered_sse(&stream, Access::new(Some(&globs), &Globs::any()));
-        let text = std::str::from_utf8(&cut).unwrap();
-        assert!(
-            text.starts_with("id: 1\ndata:\n\n: ping\r\n\r\nevent: message\r\nid: 2\r\ndata: {"),
-            "{text}"
-        );
-        assert!(text.ends_with("}\r\n\r\n") && text.contains("\"a\"") && !text.contains("\"b\""), "{text}");
-        assert!(text.contains("\"cacheScope\":\"private\""), "{text}");
-    }
 }

@@ -49,8 +49,9 @@ fn hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
 #[must_use]
 pub(super) fn from_headers(headers: &HeaderMap) -> Option<(Parent, Option<String>)> {
     let parent = parse(headers.get(TRACEPARENT)?.to_str().ok()?)?;
-    let state = headers.get(TRACESTATE).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    Some((parent, state))
+    // It may come in several fields, whose order counts (W3C Trace Context section 3.3.1.1).
+    let states = headers.get_all(TRACESTATE).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>();
+    Some((parent, Some(states.join(",")).filter(|s| !s.is_empty())))
 }
 
 /// Replaces the context sent upstream by one of our span.
