@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps what it must have says so by failing")]
 
 mod audit_verify;
+mod gateway;
 mod io;
 mod support;

@@ -2,7 +2,9 @@
 //! byte-level upstreams.
 
 pub(crate) mod certs;
+pub(crate) mod fake;
 pub(crate) mod gate;
+pub(crate) mod process;
 pub(crate) mod raw;
 pub(crate) mod server;
 

@@ -1,0 +1,85 @@
+//! `/metrics` tells what happened, and strangers cannot make it grow.
+
+use super::{KEY, key, request, tool};
+use crate::support::{
+    fake::{Fake, channel, mcp, sse},
+    process::{Gateway, send_to},
+    until,
+};
+
+#[tokio::test]
+async fn calls_durations_and_what_is_in_flight_are_counted() {
+    let fake = Fake::start(|seen| async move {
+        match seen.json()["params"]["name"].as_str() {
+            Some("hang") => std::future::pending().await,
+            _ if seen.method == http::Method::GET => {
+                let (sender, body) = channel();
+                tokio::spawn(async move { sender.closed().await });
+                sse(body)
+            }
+            _ => mcp(&seen),
+        }
+    })
+    .await;
+    let gate = Gateway::before(&fake.url(), "").await;
+    gate.post(tool(1, "add", "{}")).await;
+    gate.post(tool(2, "fail", "{}")).await;
+    gate.post("{").await;
+    gate.recorded(3).await;
+    let page = gate.page("/metrics").await;
+    assert!(page.header("content-type").unwrap().contains("openmetrics"));
+    let count = async |sample: &str| gate.metric(sample).await as u64;
+    let calls = |tool: &str, outcome: &str| {
+        format!(
+            "smartgate_calls_total{{method=\"tools/call\",tool=\"{tool}\",upstream=\"files\",outcome=\"{outcome}\"}}"
+        )
+    };
+    assert_eq!(count(&calls("add", "ok")).await, 1);
+    assert_eq!(count(&calls("fail", "tool_error")).await, 1);
+    assert!(page.text().contains("outcome=\"rejected\"} 1"));
+    assert!(page.text().contains("mcp_server_operation_duration_seconds_count{"));
+    assert!(page.text().contains("mcp_client_operation_duration_seconds_bucket{"));
+    let hang = gate.request().body(http_body_util::Full::new(tool(3, "hang", "{}").into())).unwrap();
+    let hanging = tokio::spawn(send_to(gate.addr, hang));
+    fake.received(3).await;
+    assert_eq!(count("smartgate_calls_in_flight").await, 1);
+    let get = gate.open(gate.request().method("GET"), "").await;
+    assert_eq!(count("smartgate_open_streams").await, 1);
+    hanging.abort();
+    drop(get);
+    gate.recorded(5).await;
+    assert_eq!(count("smartgate_calls_in_flight").await, 0);
+    assert_eq!(count("smartgate_open_streams").await, 0);
+}
+
+#[tokio::test]
+async fn names_from_outside_do_not_make_it_grow() {
+    let fake = Fake::plain().await;
+    let gate = Gateway::before(&fake.url(), &key("ada", KEY, "rate = \"100000/s\"")).await;
+    let mut client = gate.http2().await;
+    let mut answers = tokio::task::JoinSet::new();
+    for n in 0..3_000 {
+        let bodies = [tool(n, &format!("tool-{n}"), "[]"), request(n, &format!("method-{n}"))];
+        for body in bodies {
+            client.ready().await.unwrap();
+            let request = gate
+                .request()
+                .uri(format!("http://{}/mcp", gate.addr))
+                .header("authorization", format!("Bearer {KEY}"))
+                .header("user-agent", format!("agent-{n}/{n}"))
+                .header("mcp-protocol-version", format!("version-{n}"));
+            let request = request.body(http_body_util::Full::new(body.into())).unwrap();
+            answers.spawn(client.send_request(request));
+            while answers.len() > 100 {
+                answers.join_next().await.unwrap().unwrap().unwrap();
+            }
+        }
+    }
+    while let Some(answer) = answers.join_next().await {
+        answer.unwrap().unwrap();
+    }
+    until("all records", || gate.records().len() == 6_000).await;
+    let page = gate.page("/metrics").await;
+    assert!(page.body.len() < 4 << 20, "{} bytes", page.body.len());
+    assert!(page.text().lines().count() < 20_000);
+}
