@@ -190,3 +190,34 @@ async fn a_get_stream_and_a_listen_stream_end_upstream_too() {
     gate.stop().await;
     assert_eq!(fake.count(), 2);
 }
+
+/// The Python SDK hangs up as soon as the stream has brought its response.
+#[tokio::test]
+async fn after_the_response_the_call_counts_as_answered() {
+    for era in [0, 1] {
+        let (senders, mut streams) = mpsc::unbounded_channel();
+        let speaks = [Speaks::Legacy, Speaks::Modern][era];
+        let fake = Fake::speaking(speaks, move |_| {
+            let senders = senders.clone();
+            async move {
+                let (sender, body) = channel();
+                sender.send(event(r#"{"jsonrpc":"2.0","id":1,"result":{"done":1}}"#)).await.unwrap();
+                senders.send(sender).unwrap();
+                sse(body)
+            }
+        })
+        .await;
+        let gate = Gateway::before(&fake.url(), "").await;
+        gate.knows("files").await;
+        let (builder, body, _) = eras(&gate).into_iter().nth(era).unwrap();
+        let mut answer = gate.open(builder, body).await;
+        read_to(answer.body_mut(), "done").await;
+        let stream = streams.recv().await.unwrap();
+        drop(answer);
+        soon("the end of the upstream's stream", stream.closed()).await;
+        let records = gate.recorded(1).await;
+        assert_eq!(ending(&records[0]), ("ok", Some(200), None, None));
+        assert!(records[0]["result"]["sha256"].is_string());
+        assert_eq!(gate.stop().await.len(), 1);
+    }
+}
