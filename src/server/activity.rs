@@ -11,7 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -29,6 +29,8 @@ pub(super) struct Activity {
     /// Milliseconds from `began` to the end of the last call; 0 before the first.
     idle_since: AtomicU64,
     written: AtomicU64,
+    /// Milliseconds from `began` to the first write that found no room; 0 while there is room.
+    stuck_since: AtomicU64,
 }
 
 impl Activity {
@@ -38,6 +40,7 @@ impl Activity {
             in_flight: AtomicUsize::new(0),
             idle_since: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            stuck_since: AtomicU64::new(0),
         })
     }
 
@@ -50,6 +53,33 @@ impl Activity {
     /// Bytes written so far.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+
+    /// Since when bytes wait that the peer's side has no room for; `None` while it takes them.
+    pub(super) fn stuck_since(&self) -> Option<Instant> {
+        let since = self.stuck_since.load(Ordering::Relaxed);
+        (since > 0).then(|| self.began + Duration::from_millis(since))
+    }
+
+    /// Milliseconds since the beginning, never 0.
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Takes note of a write: its length, or that there was no room.
+    fn wrote(&self, result: &Poll<io::Result<usize>>) {
+        let stuck = self.stuck_since.load(Ordering::Relaxed) > 0;
+        match result {
+            Poll::Ready(Ok(n)) => {
+                self.written.fetch_add(*n as u64, Ordering::Relaxed);
+                if stuck {
+                    self.stuck_since.store(0, Ordering::Relaxed);
+                }
+            }
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending if stuck => {}
+            Poll::Pending => self.stuck_since.store(self.now(), Ordering::Relaxed),
+        }
     }
 
     /// Marks a call in flight until the guard is dropped.
@@ -65,8 +95,7 @@ pub(super) struct InFlight(Arc<Activity>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let idle = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
-        self.0.idle_since.store(idle, Ordering::Relaxed);
+        self.0.idle_since.store(self.0.now(), Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Release);
     }
 }
@@ -104,7 +133,7 @@ impl<B: Body + Unpin> Body for Tracked<B> {
     }
 }
 
-/// A transport that counts the bytes written to it.
+/// A transport that counts the bytes written to it, and sees when there is no room for more.
 #[derive(Debug)]
 pub(super) struct Watched<T> {
     io: T,
@@ -114,10 +143,6 @@ pub(super) struct Watched<T> {
 impl<T> Watched<T> {
     pub(super) fn new(io: T, activity: Arc<Activity>) -> Self {
         Self { io, activity }
-    }
-
-    fn count(&self, n: usize) {
-        self.activity.written.fetch_add(n as u64, Ordering::Relaxed);
     }
 }
 
@@ -133,9 +158,9 @@ impl<T: Read + Unpin> Read for Watched<T> {
 
 impl<T: Write + Unpin> Write for Watched<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let n = ready!(Pin::new(&mut self.io).poll_write(cx, buf))?;
-        self.count(n);
-        Poll::Ready(Ok(n))
+        let result = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.activity.wrote(&result);
+        result
     }
 
     fn poll_write_vectored(
@@ -143,9 +168,9 @@ impl<T: Write + Unpin> Write for Watched<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let n = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, bufs))?;
-        self.count(n);
-        Poll::Ready(Ok(n))
+        let result = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.activity.wrote(&result);
+        result
     }
 
     fn is_write_vectored(&self) -> bool {

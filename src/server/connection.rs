@@ -186,6 +186,7 @@ impl<H: Handler> Server<H> {
             End::Ended(Err(e)) => {
                 tracing::debug!(client = %addr, error = &e as &dyn Error, "connection ended");
             }
+            End::Stuck => tracing::debug!(client = %addr, "connection given up: its answers are not read"),
             End::Cut => self.refuse(Refused::Timeout, addr, &"half a request, or an answer left unread"),
         }
     }

@@ -2,7 +2,8 @@
 //! was idle too long, and gives up on one that does not then finish. Written as a plain future rather
 //! than an `async fn`, whose state would hold the connection twice; ten thousand streams hold it once.
 //!
-//! Invariant: a connection with a call in flight is only ever told to finish, never cut.
+//! Invariant: a connection with a call in flight is only ever told to finish, never cut, unless its peer has
+//! left bytes of an answer unread for so long that the call only keeps others from their place.
 
 use std::{
     future::Future,
@@ -24,6 +25,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// [`LINGER`]; HTTP/2's own signs of life are fewer.
 const SLOWEST: u64 = 1024;
 
+/// An answer that is left unread for this many times the limit of an idle connection is given up.
+const STUCK: u32 = 6;
+
 /// A connection of either protocol.
 pub(super) trait Connection: Future<Output = hyper::Result<()>> {
     /// Ends the connection after the calls in flight.
@@ -37,6 +41,8 @@ pub(super) enum End {
     Ended(hyper::Result<()>),
     /// It had half a request or unread bytes of an answer, and nothing moved.
     Cut,
+    /// It was given up with calls in flight, because their answers were not read.
+    Stuck,
 }
 
 pin_project! {
@@ -61,6 +67,7 @@ enum Tick {
     Wait(Instant),
     Close,
     Cut,
+    GiveUp,
 }
 
 impl<C: Connection> Drive<C> {
@@ -80,7 +87,12 @@ impl<C: Connection> Drive<C> {
 fn tick(activity: &Activity, closing: Option<u64>, limit: Duration) -> Tick {
     let now = Instant::now();
     let Some(since) = activity.idle_since() else {
-        return Tick::Wait(now + limit);
+        let stuck_until = activity.stuck_since().map(|since| since + limit * STUCK);
+        return match stuck_until {
+            Some(until) if until <= now => Tick::GiveUp,
+            Some(until) => Tick::Wait(until.min(now + limit)),
+            None => Tick::Wait(now + limit),
+        };
     };
     match closing {
         None if since + limit > now => Tick::Wait(since + limit),
@@ -109,6 +121,7 @@ impl<C: Connection> Future for Drive<C> {
             }
             let next = match tick(this.activity, *this.closing, *this.limit) {
                 Tick::Cut => return Poll::Ready(End::Cut),
+                Tick::GiveUp => return Poll::Ready(End::Stuck),
                 Tick::Wait(until) => until,
                 Tick::Close => {
                     *this.told = true;

@@ -208,3 +208,35 @@ async fn a_get_stream_may_be_silent_for_longer_than_any_answer() {
     until("one record", || gate.records().len() == 1).await;
     assert_eq!(ending(&gate.records()[0]), ("ok", Some(200), None, None));
 }
+
+#[tokio::test]
+async fn a_reader_that_never_reads_again_gives_its_place_up() {
+    let fake = flooding().await;
+    let gate =
+        Gateway::before(&fake.url(), "limits.concurrency = 1\nserver.header_timeout = \"100ms\"").await;
+    let stuck = gate.open(gate.request(), tool(1, "flood", "{}")).await;
+    soon("the place", async {
+        while gate.post(tool(2, "add", "{}")).await.status != 200 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let record = gate.records().into_iter().find(|r| r["request_id"] == "1").unwrap();
+    assert_eq!(ending(&record), ("client_closed", Some(200), None, None));
+    drop(stuck);
+}
+
+#[tokio::test]
+async fn a_reader_that_is_only_slow_keeps_its_stream() {
+    let fake = flooding().await;
+    let gate = Gateway::before(&fake.url(), "server.header_timeout = \"100ms\"").await;
+    let mut slow = gate.open(gate.request(), tool(1, "flood", "{}")).await;
+    for _ in 0..20 {
+        tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+        let mut read = 0;
+        while read < 1 << 20 {
+            read += next(slow.body_mut()).await.unwrap().unwrap().len();
+        }
+    }
+    assert!(gate.records().is_empty());
+}
