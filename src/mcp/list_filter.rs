@@ -9,11 +9,22 @@ use super::json::{
     edit::{self, Splice},
 };
 
+/// What a message was to the filter.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Filtered {
+    /// No tool list: it may pass as it is.
+    Other,
+    /// A tool list, cut.
+    List(Vec<u8>),
+    /// It cannot be read, so nobody knows what another reader would see in it.
+    Unreadable,
+}
+
 /// Cuts the tools that `allowed` refuses out of a `tools/list` response and, if `private`, marks the result
-/// `cacheScope: "private"`. So it does with each message of a batch. `None` if there is no such response.
+/// `cacheScope: "private"`. So it does with each message of a batch.
 #[must_use]
-pub fn filter_tools(message: &[u8], allowed: impl Fn(&str) -> bool, private: bool) -> Option<Vec<u8>> {
-    let root = json::parse(message).ok()?;
+pub fn filter_tools(message: &[u8], allowed: impl Fn(&str) -> bool, private: bool) -> Filtered {
+    let Ok(root) = json::parse(message) else { return Filtered::Unreadable };
     let mut splices = Vec::new();
     let mut any_list = false;
     let batch = (root.kind() == Type::Array).then(|| root.elements());
@@ -31,7 +42,7 @@ pub fn filter_tools(message: &[u8], allowed: impl Fn(&str) -> bool, private: boo
         }
         any_list |= is_list;
     }
-    any_list.then(|| edit::apply(message, splices))
+    if any_list { Filtered::List(edit::apply(message, splices)) } else { Filtered::Other }
 }
 
 /// The values of all members of `object` called `name`.
@@ -63,11 +74,13 @@ fn cuts<'a>(array: Raw<'a>, drop: impl Fn(Raw<'a>) -> bool) -> Vec<Range<usize>>
 
 #[cfg(test)]
 mod tests {
-    use super::filter_tools;
+    use super::{Filtered, filter_tools};
 
     fn filtered(message: &str, allowed: &[&str], private: bool) -> Option<String> {
-        let out = filter_tools(message.as_bytes(), |n| allowed.contains(&n), private)?;
-        Some(String::from_utf8(out).unwrap())
+        match filter_tools(message.as_bytes(), |n| allowed.contains(&n), private) {
+            Filtered::List(out) => Some(String::from_utf8(out).unwrap()),
+            Filtered::Other | Filtered::Unreadable => None,
+        }
     }
 
     #[test]
@@ -115,9 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_are_none() {
-        for other in [r#"{"error":{"code":1}}"#, r#"{"result":{"tools":{}}}"#, "[]", "x", r#"{"tools":[]}"#] {
-            assert_eq!(filtered(other, &[], true), None, "{other}");
+    fn other_messages_may_pass_and_unreadable_ones_may_not() {
+        let told = |message: &str| filter_tools(message.as_bytes(), |_| false, true);
+        for other in [r#"{"error":{"code":1}}"#, r#"{"result":{"tools":{}}}"#, "[]", r#"{"tools":[]}"#] {
+            assert_eq!(told(other), Filtered::Other, "{other}");
+        }
+        let deep = format!(r#"{{"result":{{"tools":[{}{}]}}}}"#, "[".repeat(600), "]".repeat(600));
+        for unreadable in ["x", r#"{"result":{"tools":[NaN]}}"#, &deep] {
+            assert_eq!(told(unreadable), Filtered::Unreadable, "{unreadable}");
         }
     }
 }

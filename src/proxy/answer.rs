@@ -237,7 +237,7 @@ impl Answer {
             self.cut_lists(caller);
         } else if is_list && !access.is_open() {
             let whole = self.whole().await?;
-            self.replace(shape::filtered_json(whole, access), Format::Json);
+            self.replace(shape::filtered_json(whole, access)?, Format::Json);
         }
         if !came_as_sse && call.accepts == Accepts::Sse {
             let whole = self.whole().await?;

@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 
 use super::{KnownKey, shape::LIMIT};
 use crate::{
-    mcp::list_filter::filter_tools,
+    mcp::list_filter::{Filtered, filter_tools},
     policy::access::Access,
     snapshot::Route,
     upstream::{BodyError, ResponseBody},
@@ -62,7 +62,7 @@ impl Body for Cut {
         let this = &mut *self;
         loop {
             let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
-            let seen = match ready!(Pin::new(rest).poll_frame(cx)) {
+            let looked_at = match ready!(Pin::new(rest).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };
                     this.events.add(&data);
@@ -74,6 +74,10 @@ impl Body for Cut {
                     this.events.take_rest(&this.view)
                 }
             };
+            let seen = match looked_at {
+                Ok(seen) => seen,
+                Err(Unreadable) => return Poll::Ready(Some(Err("an event cannot be read".into()))),
+            };
             if !seen.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(seen))));
             }
@@ -83,6 +87,10 @@ impl Body for Cut {
         }
     }
 }
+
+/// An event that may hold a list for somebody else's parser, but not for ours.
+#[derive(Debug)]
+struct Unreadable;
 
 /// Bytes of a stream that is cut into events as it comes.
 #[derive(Debug)]
@@ -109,24 +117,24 @@ impl Events {
     }
 
     /// The events that are whole.
-    fn take(&mut self, view: &View) -> Bytes {
+    fn take(&mut self, view: &View) -> Result<Bytes, Unreadable> {
         let mut out = BytesMut::new();
         while let Some(end) = self.end() {
             let event = self.held.split_to(end);
             (self.scanned, self.in_empty_line) = (0, true);
-            self.pass(&event, view, &mut out);
+            self.pass(&event, view, &mut out)?;
         }
-        out.freeze()
+        Ok(out.freeze())
     }
 
     /// What the stream's end cut off: no event by the book, but some clients read it as one.
-    fn take_rest(&mut self, view: &View) -> Bytes {
+    fn take_rest(&mut self, view: &View) -> Result<Bytes, Unreadable> {
         let (event, mut out) = (self.held.split(), BytesMut::new());
-        self.pass(&event, view, &mut out);
-        out.freeze()
+        self.pass(&event, view, &mut out)?;
+        Ok(out.freeze())
     }
 
-    fn pass(&mut self, event: &[u8], view: &View, out: &mut BytesMut) {
+    fn pass(&mut self, event: &[u8], view: &View, out: &mut BytesMut) -> Result<(), Unreadable> {
         let start = std::mem::take(&mut self.at_start);
         let event = match event.strip_prefix(BOM).filter(|_| start) {
             Some(rest) => {
@@ -135,10 +143,15 @@ impl Events {
             }
             None => event,
         };
-        match filter_tools(&data(event), |tool| view.allows(tool), true) {
-            Some(message) => replace_data(event, &message, out),
-            None => out.put_slice(event),
+        let data = data(event);
+        // What does not begin like a message is none to anybody.
+        let is_message = matches!(data.trim_ascii_start().first(), Some(b'{' | b'['));
+        match filter_tools(&data, |tool| view.allows(tool), true) {
+            Filtered::List(message) => replace_data(event, &message, out),
+            Filtered::Unreadable if is_message => return Err(Unreadable),
+            Filtered::Other | Filtered::Unreadable => out.put_slice(event),
         }
+        Ok(())
     }
 
     /// Where the first event in `held` ends: behind an empty line.
@@ -228,9 +241,9 @@ mod tests {
             let (mut events, mut out) = (Events::default(), Vec::new());
             for piece in STREAM.as_bytes().chunks(size) {
                 events.add(piece);
-                out.extend_from_slice(&events.take(&view));
+                out.extend_from_slice(&events.take(&view).unwrap());
             }
-            out.extend_from_slice(&events.take_rest(&view));
+            out.extend_from_slice(&events.take_rest(&view).unwrap());
             assert_eq!(std::str::from_utf8(&out).unwrap(), CUT, "in pieces of {size}");
         }
     }
@@ -239,8 +252,8 @@ mod tests {
     async fn an_event_passes_with_its_last_byte() {
         let (mut events, view) = (Events::default(), view());
         events.add(b"data: {}\n");
-        assert!(events.take(&view).is_empty());
+        assert!(events.take(&view).unwrap().is_empty());
         events.add(b"\ndata: {");
-        assert_eq!(&events.take(&view)[..], b"data: {}\n\n");
+        assert_eq!(&events.take(&view).unwrap()[..], b"data: {}\n\n");
     }
 }

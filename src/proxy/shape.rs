@@ -9,7 +9,10 @@ use http_body_util::BodyExt;
 
 use super::error::Cause;
 use crate::{
-    mcp::{list_filter::filter_tools, message, sse},
+    mcp::{
+        list_filter::{Filtered, filter_tools},
+        message, sse,
+    },
     policy::access::Access,
     upstream::ResponseBody,
 };
@@ -100,7 +103,13 @@ pub(super) fn framed(json: &[u8]) -> Bytes {
 }
 
 /// Takes out of a `tools/list` result what the caller may not call, and marks it private.
-#[must_use]
-pub(super) fn filtered_json(json: Bytes, access: Access<'_>) -> Bytes {
-    filter_tools(&json, |tool| access.allows(tool), true).map_or(json, Bytes::from)
+///
+/// # Errors
+/// It cannot be read, so what is in it cannot be told.
+pub(super) fn filtered_json(json: Bytes, access: Access<'_>) -> Result<Bytes, Cause> {
+    match filter_tools(&json, |tool| access.allows(tool), true) {
+        Filtered::Other => Ok(json),
+        Filtered::List(cut) => Ok(cut.into()),
+        Filtered::Unreadable => Err(Cause::UpstreamProtocol("its list of tools cannot be read".into())),
+    }
 }

@@ -225,3 +225,44 @@ async fn a_get_stream_of_an_unrestricted_key_passes_half_events() {
     let mut get = gate.open(asking(&gate).method("GET"), "").await;
     assert!(matches!(next(get.body_mut()).await, Some(Ok(piece)) if piece.ends_with(b"half\":")));
 }
+
+#[tokio::test]
+async fn a_list_that_cannot_be_read_is_not_passed_on() {
+    let deep = format!("{}{}", "[".repeat(600), "]".repeat(600));
+    let list = LIST.replace("\"x\":1.0", &format!("\"x\":{deep}"));
+    let odd = LIST.replace("\"x\":1.0", "\"x\":NaN");
+    let fake = Fake::start(move |seen| {
+        let body = if seen.header("x-data") == Some("deep") { list.clone() } else { odd.clone() };
+        async move {
+            if seen.header("x-kind") == Some("json") {
+                return json_reply(200, body);
+            }
+            let (sender, stream) = channel();
+            sender.send(format!("data: {body}\n\n").into()).await.unwrap();
+            sse(stream)
+        }
+    })
+    .await;
+    let gate = Gateway::before(&fake.url(), &narrow()).await;
+    let asked = [
+        ("json", "deep", "POST"),
+        ("json", "odd", "POST"),
+        ("sse", "deep", "POST"),
+        ("sse", "odd", "POST"),
+        ("sse", "deep", "GET"),
+        ("sse", "odd", "GET"),
+    ];
+    for (nth, (kind, data, method)) in asked.into_iter().enumerate() {
+        let (mut raw, body) = (gate.raw().await, request(1, "tools/list"));
+        raw.send(format!(
+            "{method} /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\nx-script: 1\r\nx-kind: {kind}\r\n\
+             x-data: {data}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+        .await;
+        let text = raw.rest().await;
+        assert!(!text.contains("delete"), "{method} {kind} {data}: {text}");
+        let record = gate.recorded(nth + 1).await.remove(nth);
+        assert_eq!(record["outcome"], "upstream_failed", "{method} {kind} {data}");
+    }
+}
