@@ -1,6 +1,6 @@
 //! Reads a request's body whole, under a limit of size and time.
 
-use std::time::Duration;
+use std::{io::ErrorKind, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -14,7 +14,7 @@ use super::error::Cause;
 pub(super) enum Unread {
     /// The gateway refuses it.
     Refused(Cause),
-    /// The client left or broke the framing: nobody to answer.
+    /// The client left: nobody to answer.
     Gone,
 }
 
@@ -66,7 +66,7 @@ async fn collect(body: &mut Incoming, limit: usize) -> Result<Bytes, Unread> {
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Unread::Gone)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|e| broken(&e))?.into_data() else { continue };
         let size = first.as_ref().map_or(0, Bytes::len) + rest.len() + data.len();
         if size > limit {
             return Err(Unread::Refused(Cause::BodyTooLarge(limit)));
@@ -84,6 +84,17 @@ async fn collect(body: &mut Incoming, limit: usize) -> Result<Bytes, Unread> {
         }
     }
     Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
+}
+
+/// A body whose chunks make no sense can be answered; every other error is the client leaving.
+fn broken(e: &hyper::Error) -> Unread {
+    let io = std::error::Error::source(e).and_then(|s| s.downcast_ref::<std::io::Error>());
+    match io.map(std::io::Error::kind) {
+        Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
+            Unread::Refused(Cause::InvalidRequest("the chunks of the body cannot be read".into()))
+        }
+        _ => Unread::Gone,
+    }
 }
 
 /// Reads on for a moment and throws away.

@@ -211,3 +211,25 @@ async fn an_error_to_a_client_that_is_still_sending_is_read_by_it() {
         refused(&gate.post(body).await, 413, 413, "body_too_large", None);
     }
 }
+
+#[tokio::test]
+async fn a_body_whose_framing_breaks_is_answered_with_json() {
+    let fake = Fake::plain().await;
+    let gate = Gateway::before(&fake.url(), "").await;
+    for (nth, rest) in
+        ["zz\r\n{}\r\n0\r\n\r\n", "2\r\n{}xx\r\n", "fffffffffffffffff\r\n"].into_iter().enumerate()
+    {
+        let mut raw = gate.raw().await;
+        raw.send(format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n{rest}"
+        ))
+        .await;
+        let answer = raw.answer().await;
+        assert_eq!(answer.status, 400);
+        let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(body["error"]["data"]["reason"], "invalid_request");
+        let record = gate.recorded(nth + 1).await.remove(nth);
+        assert_eq!(super::ending(&record), ("rejected", Some(400), Some("invalid_request"), Some(-32600)));
+    }
+    assert_eq!(fake.count(), 0);
+}
