@@ -53,8 +53,12 @@ pub(super) async fn send(
         guard.begin_attempt(attempt(route, span_id));
         let failure = match once(route, request, outgoing.limit).await {
             Ok(response) => {
+                let status = response.status();
                 if let Some(attempt) = guard.attempts.last_mut() {
-                    attempt.status = Some(response.status().as_u16());
+                    attempt.status = Some(status.as_u16());
+                }
+                if status.is_informational() {
+                    return Err(Cause::UpstreamProtocol(format!("HTTP {}", status.as_u16())));
                 }
                 return Ok(response);
             }

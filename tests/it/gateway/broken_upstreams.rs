@@ -393,6 +393,37 @@ async fn a_broken_upstream_does_not_hold_up_other_calls() {
     assert_eq!(gate.recorded(70).await.len(), 70);
 }
 
+#[tokio::test]
+async fn an_upstream_that_changes_the_protocol_is_a_502() {
+    let server =
+        sending("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n").await;
+    let gate = Gateway::before(&format!("http://{}/mcp", server.addr), "").await;
+    refused(&gate.post(tool(1, "add", "{}")).await, BROKEN.0, BROKEN.1, BROKEN.2, Some("1"));
+    let get = gate
+        .call(gate.request().method("GET").header("connection", "upgrade").header("upgrade", "x"), "")
+        .await;
+    assert_eq!(get.status, 502, "{}", get.text());
+}
+
+#[tokio::test]
+async fn upstreams_that_close_idle_connections_cost_no_call() {
+    let server = Server::start(|mut raw, _| async move {
+        // One answer for each connection, whose end nothing announces.
+        if read_request(&mut raw).await {
+            raw.send("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+        } else {
+            raw.send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 36\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}").await;
+        }
+    })
+    .await;
+    let gate = Gateway::before(&format!("http://{}/mcp", server.addr), "").await;
+    for _ in 0..30 {
+        assert_eq!(gate.post(request(1, "ping")).await.status, 200);
+        // The end has to reach the gateway; a call that crosses with it is another matter.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Resident memory of a process.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
