@@ -40,7 +40,7 @@ async fn fake() -> Fake {
 #[tokio::test]
 async fn waiting_calls_are_told_and_streams_end_cleanly() {
     let fake = fake().await;
-    let mut gate = Gateway::before(&fake.url(), "server.drain = \"300ms\"").await;
+    let mut gate = Gateway::before(&fake.url(), "server.drain = \"1h\"").await;
     let hang = gate.request().body(http_body_util::Full::new(tool("\"w\"", "hang", "{}").into())).unwrap();
     let waiting = tokio::spawn(send_to(gate.addr, hang));
     let mut stream = gate.open(gate.request(), tool(1, "stream", "{}")).await;
@@ -59,9 +59,16 @@ async fn waiting_calls_are_told_and_streams_end_cleanly() {
     fake.received(4).await;
     gate.signal("TERM");
     gate.logged("draining").await;
-    assert!(tokio::net::TcpStream::connect(gate.addr).await.is_err(), "still accepting");
+    soon("the listener's end", async {
+        while tokio::net::TcpStream::connect(gate.addr).await.is_ok() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     let page = gate.page("/readyz").await;
     assert_eq!((page.status, &page.json()["state"]), (503, &"draining".into()));
+    // The end of the grace, asked for.
+    gate.signal("TERM");
     let told = whole(soon("the waiting call", waiting).await.unwrap()).await;
     refused(&told, 503, 503, "draining", Some("\"w\""));
     assert_eq!(told.header("retry-after"), Some("1"));

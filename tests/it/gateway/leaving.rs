@@ -221,3 +221,30 @@ async fn after_the_response_the_call_counts_as_answered() {
         assert_eq!(gate.stop().await.len(), 1);
     }
 }
+
+#[tokio::test]
+async fn over_http2_while_the_body_is_sent() {
+    let fake = Fake::plain().await;
+    let gate = Gateway::before(&fake.url(), "").await;
+    let io = tokio::net::TcpStream::connect(gate.addr).await.unwrap();
+    let (mut client, connection) = hyper::client::conn::http2::handshake(
+        hyper_util::rt::TokioExecutor::new(),
+        hyper_util::rt::TokioIo::new(io),
+    )
+    .await
+    .unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    let (sender, body) = channel();
+    sender.send("{\"jsonrpc\"".into()).await.unwrap();
+    let request = gate.request().uri(format!("http://{}/mcp", gate.addr)).body(body).unwrap();
+    let call = tokio::spawn(client.send_request(request));
+    until("the gateway holds the call", || sender.capacity() == sender.max_capacity()).await;
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    // Dropping the call resets its stream.
+    call.abort();
+    drop(sender);
+    let records = gate.recorded(1).await;
+    assert_eq!(ending(&records[0]).0, "client_closed");
+    assert_eq!(gate.stop().await.len(), 1);
+    assert_eq!(fake.count(), 0);
+}

@@ -17,6 +17,7 @@ mod media;
 mod metrics;
 mod reload;
 mod repairs;
+mod routes;
 mod secrets;
 mod streams;
 mod trace;

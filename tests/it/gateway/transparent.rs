@@ -273,3 +273,43 @@ async fn a_modern_session_id_is_not_forwarded_and_a_legacy_one_is() {
     assert_eq!(seen[0].header("mcp-method"), Some("tools/call"));
     assert_eq!(seen[0].header("mcp-name"), Some("add"));
 }
+
+#[tokio::test]
+async fn bytes_beyond_ascii_in_headers_pass() {
+    let fake = Fake::start(|seen| async move {
+        let mut reply = mcp(&seen);
+        reply.headers_mut().insert("x-back", http::HeaderValue::from_bytes(b"a\xff\xc3\xbc").unwrap());
+        reply
+    })
+    .await;
+    let gate = Gateway::before(&fake.url(), "").await;
+    let odd = http::HeaderValue::from_bytes(b"\xc3\xbc\xfe").unwrap();
+    let answer = gate.call(gate.request().header("x-there", odd.clone()), request(1, "ping")).await;
+    assert_eq!(answer.headers["x-back"].as_bytes(), b"a\xff\xc3\xbc");
+    assert_eq!(fake.only().headers["x-there"], odd);
+}
+
+#[tokio::test]
+async fn connections_to_the_upstream_are_used_again() {
+    let fake = Fake::start(|seen| async move {
+        if seen.json().get("id").is_some() {
+            return mcp(&seen);
+        }
+        // As Node answers: empty, and chunked all the same.
+        let (_, body) = crate::support::fake::channel();
+        let mut reply = crate::support::fake::sse(body);
+        *reply.status_mut() = http::StatusCode::ACCEPTED;
+        reply.headers_mut().remove("content-type");
+        reply
+    })
+    .await;
+    let gate = Gateway::before(&fake.url(), "").await;
+    gate.knows("files").await;
+    let before = fake.connections();
+    for id in 0..30 {
+        assert_eq!(gate.post(request(id, "ping")).await.status, 200);
+        assert_eq!(gate.post(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#).await.status, 202);
+    }
+    let more = fake.connections() - before;
+    assert!(more <= 3, "{more} connections for 60 calls one after the other");
+}

@@ -188,6 +188,11 @@ impl Fake {
         self.shared.changes.lock().unwrap().len()
     }
 
+    /// Connections accepted so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.lock().unwrap().len()
+    }
+
     /// Lists of tools given to the gateway itself.
     pub(crate) fn lists(&self) -> usize {
         self.shared.lists.load(SeqCst)
