@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps what it must have says so by failing")]
 
 mod audit_verify;
+mod docs;
 mod gateway;
 mod io;
 mod support;
