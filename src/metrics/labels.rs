@@ -4,6 +4,8 @@
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
+use crate::mcp::json::hash::FoldState;
+
 /// What stands for every value beyond the bounds.
 pub(super) const OTHER: &str = "other";
 /// Distinct values of one label; 200 tools is more than any one host shows to a model.
@@ -16,7 +18,7 @@ pub(super) const MAX_SERIES: usize = 2_000;
 /// A bounded set of values, each standing for a small number.
 #[derive(Debug)]
 pub(super) struct Values {
-    ids: HashMap<Arc<str>, u16>,
+    ids: HashMap<Arc<str>, u16, FoldState>,
     names: Vec<Arc<str>>,
 }
 

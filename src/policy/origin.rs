@@ -40,12 +40,11 @@ impl OriginPolicy {
             return true;
         }
         let Some(authority) = authority else { return false };
-        let authority = authority.to_ascii_lowercase();
-        let name = without_port(&authority);
+        let name = without_port(authority);
         if self.hosts.is_empty() {
             return is_loopback_name(name);
         }
-        self.hosts.iter().any(|h| *h == authority || *h == name)
+        self.hosts.iter().any(|h| h.eq_ignore_ascii_case(authority) || h.eq_ignore_ascii_case(name))
     }
 }
 
@@ -54,10 +53,16 @@ fn is_loopback_origin(origin: &str) -> bool {
     rest.is_some_and(|authority| is_loopback_name(without_port(authority)))
 }
 
+const LOCALHOST: &str = "localhost";
+
 /// `localhost`, a name below it (RFC 6761 section 6.3), 127.0.0.0/8 or `[::1]`.
 fn is_loopback_name(name: &str) -> bool {
     let v4 = || name.parse::<std::net::Ipv4Addr>().is_ok_and(|a| a.is_loopback());
-    name == "localhost" || name == "[::1]" || name.ends_with(".localhost") || v4()
+    let domain = name.len().checked_sub(LOCALHOST.len()).and_then(|at| name.split_at_checked(at));
+    let local = domain.is_some_and(|(before, last)| {
+        last.eq_ignore_ascii_case(LOCALHOST) && (before.is_empty() || before.ends_with('.'))
+    });
+    local || name == "[::1]" || v4()
 }
 
 fn without_port(authority: &str) -> &str {

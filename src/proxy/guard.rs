@@ -63,6 +63,8 @@ impl AuditGuard {
     pub fn begin_attempt(&mut self, attempt: Attempt) {
         self.end_attempt(None);
         self.attempt_started = Some(Instant::now());
+        // Most calls need one: room for four would leave the allocator's quick path, on another thread at that.
+        self.attempts.reserve_exact(1);
         self.attempts.push(attempt);
     }
 

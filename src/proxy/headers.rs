@@ -22,15 +22,14 @@ pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
         headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','))
     {
         let mut parts = item.split(';');
-        let kind = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-        let refused = parts.any(|p| matches!(p.trim().trim_end_matches(['0', '.']), "q=" | "Q="));
-        match kind.as_str() {
-            _ if refused => {}
-            "application/json" | "application/*" => json = true,
-            "text/event-stream" | "text/*" => sse = true,
-            "*/*" => any = true,
-            _ => {}
+        let kind = parts.next().unwrap_or_default().trim();
+        if parts.any(|p| matches!(p.trim().trim_end_matches(['0', '.']), "q=" | "Q=")) {
+            continue;
         }
+        let is = |name: &str| kind.eq_ignore_ascii_case(name);
+        json |= is("application/json") || is("application/*");
+        sse |= is("text/event-stream") || is("text/*");
+        any |= kind == "*/*";
     }
     match (json, sse) {
         _ if any => Accepts::Both,
@@ -64,15 +63,15 @@ pub(super) fn refused_media_type(headers: &HeaderMap) -> Option<&'static str> {
         return from_browser.then_some("A request with an Origin needs a Content-Type");
     };
     let other_charset = || {
-        let text = value.to_str().unwrap_or_default().to_ascii_lowercase();
-        let charset =
-            text.split(';').skip(1).find_map(|p| p.trim().strip_prefix("charset=").map(str::to_owned));
-        charset.is_some_and(|c| !matches!(c.trim_matches('"'), "utf-8" | "utf8" | "us-ascii"))
+        let (_, parameters) = value.to_str().unwrap_or_default().split_once(';')?;
+        let text = parameters.to_ascii_lowercase();
+        let charset = text.split(';').find_map(|p| p.trim().strip_prefix("charset="))?;
+        Some(!matches!(charset.trim_matches('"'), "utf-8" | "utf8" | "us-ascii"))
     };
     if !media_type_is(headers, "application/json") {
         return Some("The Content-Type is not application/json");
     }
-    other_charset().then_some("The charset is not UTF-8")
+    (other_charset() == Some(true)).then_some("The charset is not UTF-8")
 }
 
 /// Removes what ends at this hop, in either direction.
@@ -89,19 +88,37 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    const HOP: [HeaderName; 8] = [
-        header::CONNECTION,
-        HeaderName::from_static("keep-alive"),
-        header::PROXY_AUTHENTICATE,
-        header::PROXY_AUTHORIZATION,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
-    ];
-    for name in HOP {
+    remove_all(headers, is_hop_by_hop);
+}
+
+/// Looking through what is there costs less than asking for each name that seldom is.
+fn remove_all(headers: &mut HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
+    while let Some(name) = headers.keys().find(|name| goes(name)).cloned() {
         headers.remove(name);
     }
+}
+
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+/// Headers of a request that end here although they are not hop-by-hop. The answer is scanned in passing, so
+/// it must come as it is: hence `accept-encoding`.
+fn ends_here(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "host" | "origin" | "content-length" | "expect" | "accept-encoding" | "proxy-connection"
+    )
 }
 
 /// What a request upstream carries, made from what the client sent.
@@ -109,21 +126,7 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
 /// `keep_authorization` only in pass-through mode; otherwise the credential is ours and ends here.
 pub(super) fn prepare_request(headers: &mut HeaderMap, keep_authorization: bool) {
     strip_hop_by_hop(headers);
-    const OURS: [HeaderName; 6] = [
-        header::HOST,
-        header::ORIGIN,
-        header::CONTENT_LENGTH,
-        header::EXPECT,
-        // The answer is scanned in passing, so it must come as it is.
-        header::ACCEPT_ENCODING,
-        HeaderName::from_static("proxy-connection"),
-    ];
-    for name in OURS {
-        headers.remove(name);
-    }
-    if !keep_authorization {
-        headers.remove(header::AUTHORIZATION);
-    }
+    remove_all(headers, |name| ends_here(name) || (!keep_authorization && *name == header::AUTHORIZATION));
 }
 
 /// Sets the two headers that every POST upstream has.

@@ -93,7 +93,8 @@ fn endpoint<'a>(base: &str, path: &'a str) -> Option<Option<&'a str>> {
 
 /// `/.well-known/NAME[/...]`, or the same below an endpoint (OpenID clients append it to the issuer).
 fn is_document(path: &str) -> bool {
-    let Some(at) = path.find(WELL_KNOWN) else { return false };
+    // Asked of every request, and a dot is seen sooner than the whole name.
+    let Some(at) = path.contains('.').then(|| path.find(WELL_KNOWN)).flatten() else { return false };
     let name = path[at + WELL_KNOWN.len()..].split('/').next().unwrap_or_default();
     DOCUMENTS.contains(&name)
 }
