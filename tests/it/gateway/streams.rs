@@ -221,8 +221,10 @@ async fn a_reader_that_never_reads_again_gives_its_place_up() {
         }
     })
     .await;
-    let record = gate.records().into_iter().find(|r| r["request_id"] == "1").unwrap();
-    assert_eq!(ending(&record), ("client_closed", Some(200), None, None));
+    // The place is free a moment before the record is on disk.
+    let of_the_stuck = || gate.records().into_iter().find(|r| r["request_id"] == "1");
+    until("its record", || of_the_stuck().is_some()).await;
+    assert_eq!(ending(&of_the_stuck().unwrap()), ("client_closed", Some(200), None, None));
     drop(stuck);
 }
 
