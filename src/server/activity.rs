@@ -67,7 +67,7 @@ impl Activity {
     }
 
     /// Takes note of a write: its length, or that there was no room.
-    fn wrote(&self, result: &Poll<io::Result<usize>>) {
+    pub(super) fn wrote(&self, result: &Poll<io::Result<usize>>) {
         let stuck = self.stuck_since.load(Ordering::Relaxed) > 0;
         match result {
             Poll::Ready(Ok(n)) => {

@@ -252,6 +252,8 @@ where
     B: hyper::body::Body + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    const WINDOWS: bool = false;
+
     fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
@@ -267,6 +269,8 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
     Streams: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
 {
+    const WINDOWS: bool = true;
+
     fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }

@@ -21,15 +21,18 @@ use super::activity::Activity;
 
 /// Between telling an idle peer that we close, and closing.
 const LINGER: Duration = Duration::from_secs(1);
-/// A peer that reads the rest of its answer is left alone while it takes this many bytes within
-/// [`LINGER`]; HTTP/2's own signs of life are fewer.
-const SLOWEST: u64 = 1024;
-
-/// An answer that is left unread for this many times the limit of an idle connection is given up.
+/// A peer that takes nothing of its answer for this many times the limit of an idle connection is given up.
+/// The kernel lets us write again only when a third of its buffer was read, which may be a megabyte, so one
+/// that is only slow seems to take nothing for a while.
 const STUCK: u32 = 6;
+/// What counts as something on a closing connection, in bytes; HTTP/2's own signs of life are less.
+const SLOWEST: u64 = 1024;
 
 /// A connection of either protocol.
 pub(super) trait Connection: Future<Output = hyper::Result<()>> {
+    /// Whether answers may wait for the peer without the socket being full (HTTP/2's windows).
+    const WINDOWS: bool;
+
     /// Ends the connection after the calls in flight.
     fn finish(self: Pin<&mut Self>);
 }
@@ -55,14 +58,23 @@ pin_project! {
         #[pin]
         draining: WaitForCancellationFutureOwned,
         told: bool,
-        // Bytes written when the connection was last looked at, once it is closing.
-        closing: Option<u64>,
+        closing: Option<Closing>,
         limit: Duration,
         activity: Arc<Activity>,
     }
 }
 
+/// How a closing connection gets on.
+#[derive(Debug, Clone, Copy)]
+struct Closing {
+    /// When it last took something.
+    moved: Instant,
+    /// Bytes written until then.
+    written: u64,
+}
+
 /// What the clock says.
+#[derive(Debug, PartialEq, Eq)]
 enum Tick {
     Wait(Instant),
     Close,
@@ -83,23 +95,28 @@ impl<C: Connection> Drive<C> {
     }
 }
 
-/// Decides for a connection that may be idle; `closing` as in [`Drive`].
-fn tick(activity: &Activity, closing: Option<u64>, limit: Duration) -> Tick {
-    let now = Instant::now();
+/// Decides for a connection that may be idle.
+fn tick(activity: &Activity, closing: &mut Option<Closing>, limit: Duration, windows: bool) -> Tick {
+    let (now, patience) = (Instant::now(), limit * STUCK);
     let Some(since) = activity.idle_since() else {
-        let stuck_until = activity.stuck_since().map(|since| since + limit * STUCK);
-        return match stuck_until {
+        return match activity.stuck_since().map(|since| since + patience) {
             Some(until) if until <= now => Tick::GiveUp,
             Some(until) => Tick::Wait(until.min(now + limit)),
             None => Tick::Wait(now + limit),
         };
     };
-    match closing {
-        None if since + limit > now => Tick::Wait(since + limit),
-        None => Tick::Close,
-        Some(before) if activity.written() - before < SLOWEST => Tick::Cut,
-        Some(_) => Tick::Wait(now + LINGER),
+    let Some(closing) = closing else {
+        if since + limit > now {
+            return Tick::Wait(since + limit);
+        }
+        *closing = Some(Closing { moved: now, written: activity.written() });
+        return Tick::Close;
+    };
+    if activity.written() - closing.written >= SLOWEST {
+        *closing = Closing { moved: now, written: activity.written() };
     }
+    let unread = windows || activity.stuck_since().is_some();
+    if unread && closing.moved + patience > now { Tick::Wait(now + LINGER) } else { Tick::Cut }
 }
 
 impl<C: Connection> Future for Drive<C> {
@@ -119,19 +136,91 @@ impl<C: Connection> Future for Drive<C> {
             if this.clock.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            let next = match tick(this.activity, *this.closing, *this.limit) {
+            let next = match tick(this.activity, this.closing, *this.limit, C::WINDOWS) {
                 Tick::Cut => return Poll::Ready(End::Cut),
                 Tick::GiveUp => return Poll::Ready(End::Stuck),
                 Tick::Wait(until) => until,
                 Tick::Close => {
                     *this.told = true;
                     this.connection.as_mut().finish();
-                    *this.closing = Some(0);
                     Instant::now() + LINGER
                 }
             };
-            *this.closing = this.closing.map(|_| this.activity.written());
             this.clock.as_mut().reset(next);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Lets `limit` pass, so that the connection is told to close.
+    async fn closing(activity: &Activity) -> Option<Closing> {
+        let mut closing = None;
+        advance(LIMIT).await;
+        assert_eq!(tick(activity, &mut closing, LIMIT, false), Tick::Close);
+        closing
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_exactly_as_long_as_the_connection_may_be_idle() {
+        let activity = Activity::new();
+        advance(LIMIT / 2).await;
+        drop(activity.begin());
+        let ended = Instant::now();
+        advance(LIMIT / 2).await;
+        assert_eq!(tick(&activity, &mut None, LIMIT, false), Tick::Wait(ended + LIMIT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn never_closes_while_a_call_is_in_flight() {
+        let activity = Activity::new();
+        let _call = activity.begin();
+        advance(LIMIT * 100).await;
+        assert!(matches!(tick(&activity, &mut None, LIMIT, false), Tick::Wait(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_request_is_cut_soon_after_closing() {
+        let activity = Activity::new();
+        let mut closing = closing(&activity).await;
+        advance(LINGER).await;
+        assert_eq!(tick(&activity, &mut closing, LIMIT, false), Tick::Cut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unread_rest_is_cut_only_when_nothing_was_read_for_long() {
+        for windows in [false, true] {
+            let activity = Activity::new();
+            let mut closing = closing(&activity).await;
+            activity.wrote(&Poll::Pending);
+            for _ in 0..3 {
+                advance(LIMIT * STUCK - LINGER).await;
+                activity.wrote(&Poll::Ready(Ok(4096)));
+                activity.wrote(&Poll::Pending);
+                assert!(matches!(tick(&activity, &mut closing, LIMIT, windows), Tick::Wait(_)));
+            }
+            advance(LIMIT * STUCK - LINGER).await;
+            assert!(matches!(tick(&activity, &mut closing, LIMIT, windows), Tick::Wait(_)));
+            advance(LINGER).await;
+            assert_eq!(tick(&activity, &mut closing, LIMIT, windows), Tick::Cut);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_answer_nobody_reads_is_given_up() {
+        let activity = Activity::new();
+        let _call = activity.begin();
+        advance(LIMIT).await;
+        activity.wrote(&Poll::Pending);
+        advance(LIMIT * STUCK - LINGER).await;
+        assert_eq!(tick(&activity, &mut None, LIMIT, false), Tick::Wait(Instant::now() + LINGER));
+        advance(LINGER).await;
+        assert_eq!(tick(&activity, &mut None, LIMIT, false), Tick::GiveUp);
     }
 }
