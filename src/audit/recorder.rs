@@ -108,14 +108,14 @@ pub(super) struct Shared {
 /// Takes the records of finished calls. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Option<Record>>,
+    sender: mpsc::Sender<Option<Box<Record>>>,
     shared: Arc<Shared>,
 }
 
 /// The thread behind a [`Recorder`]; stop it last, after every call has ended.
 #[derive(Debug)]
 pub struct RecorderThread {
-    sender: mpsc::Sender<Option<Record>>,
+    sender: mpsc::Sender<Option<Box<Record>>>,
     thread: JoinHandle<()>,
 }
 
@@ -173,7 +173,8 @@ impl Recorder {
     }
 
     /// Takes a finished call. Never blocks.
-    pub fn record(&self, record: Record) {
+    pub fn record(&self, record: impl Into<Box<Record>>) {
+        let record = record.into();
         let weight = record.weight();
         let waiting = self.shared.pending.fetch_add(weight, Ordering::Relaxed);
         if waiting > BACKLOG && self.shared.may_drop(&record) {

@@ -75,16 +75,15 @@ pub(super) fn millis(out: &mut Vec<u8>, micros: u128) {
 
 /// Bytes as lower-case hex.
 pub(super) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend(bytes.iter().flat_map(|b| [HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]));
+    let start = out.len();
+    out.resize(start + 2 * bytes.len(), 0);
+    hex::encode_to_slice(bytes, &mut out[start..]).expect("two digits for each byte");
 }
 
 /// A SHA-256 as lower-case hex.
 pub(super) fn hex_of(hash: &[u8; 32]) -> [u8; 64] {
     let mut text = [0; 64];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(hash) {
-        pair[0] = HEX[usize::from(byte >> 4)];
-        pair[1] = HEX[usize::from(byte & 15)];
-    }
+    hex::encode_to_slice(hash, &mut text).expect("two digits for each byte");
     text
 }
 

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_millis(200);
 const LAST_TRIES: Duration = Duration::from_secs(2);
 
 pub(super) struct Worker {
-    receiver: Receiver<Option<Record>>,
+    receiver: Receiver<Option<Box<Record>>>,
     shared: Arc<Shared>,
     journal: Journal,
     chain: Chain,
@@ -49,7 +49,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Writes the `start` record; a disk that refuses it already is tried again like any other time.
     pub(super) fn new(
-        receiver: Receiver<Option<Record>>,
+        receiver: Receiver<Option<Box<Record>>>,
         shared: Arc<Shared>,
         journal: Journal,
         chain: Chain,
@@ -83,7 +83,7 @@ impl Worker {
         self.finish();
     }
 
-    fn next(&self) -> Result<Option<Record>, RecvTimeoutError> {
+    fn next(&self) -> Result<Option<Box<Record>>, RecvTimeoutError> {
         match self.retry_at {
             Some(at) => self.receiver.recv_timeout(at.saturating_duration_since(Instant::now())),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),

@@ -1,7 +1,7 @@
 //! `smartgate key new NAME`: makes a bearer key. The secret is printed once and kept nowhere; the file gets
 //! its SHA-256.
 
-use std::{fmt::Write, process::ExitCode};
+use std::process::ExitCode;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use clap::{Parser, Subcommand};
@@ -59,15 +59,8 @@ fn page(name: &str, secret: &str) -> String {
          # For the configuration file:\n\
          [[keys]]\nname = {}\nsha256 = \"{}\"\n",
         toml::Value::from(name),
-        hex(&Sha256::digest(secret)),
+        hex::encode(Sha256::digest(secret)),
     )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, b| {
-        write!(text, "{b:02x}").expect("writing to a string never fails");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub const MODERN: &str = "2026-07-28";
 
 /// Name of the header that carries the revision.
 pub const VERSION_HEADER: &str = "mcp-protocol-version";
+/// Names a legacy session.
+pub const SESSION_HEADER: &str = "mcp-session-id";
 
 /// The two eras of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@ pub mod headers;
 pub mod json;
 pub mod list_filter;
 pub mod message;
+pub mod method;
 pub mod normalize;
 pub mod response;
 pub mod schema;

@@ -8,52 +8,13 @@ use prometheus_client::{
 };
 
 use super::labels::{OTHER, Series, Values};
-use crate::audit::record::{Attempt, Outcome, Record};
+use crate::{
+    audit::record::{Attempt, Outcome, Record},
+    mcp::method,
+};
 
 /// Bucket bounds in seconds that the MCP semantic conventions recommend.
 const BUCKETS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
-
-/// Every method of every revision, and the HTTP methods that stand for one in records.
-pub(super) const METHODS: [&str; 38] = [
-    "DELETE",
-    "GET",
-    "completion/complete",
-    "elicitation/create",
-    "initialize",
-    "logging/setLevel",
-    "notifications/cancelled",
-    "notifications/elicitation/complete",
-    "notifications/initialized",
-    "notifications/message",
-    "notifications/progress",
-    "notifications/prompts/list_changed",
-    "notifications/resources/list_changed",
-    "notifications/resources/updated",
-    "notifications/roots/list_changed",
-    "notifications/subscriptions/acknowledged",
-    "notifications/tasks",
-    "notifications/tasks/status",
-    "notifications/tools/list_changed",
-    "ping",
-    "prompts/get",
-    "prompts/list",
-    "resources/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/templates/list",
-    "resources/unsubscribe",
-    "roots/list",
-    "sampling/createMessage",
-    "server/discover",
-    "subscriptions/listen",
-    "tasks/cancel",
-    "tasks/get",
-    "tasks/list",
-    "tasks/result",
-    "tasks/update",
-    "tools/call",
-    "tools/list",
-];
 
 type Labels = Vec<(&'static str, Arc<str>)>;
 type Durations = Family<Labels, Histogram, fn() -> Histogram>;
@@ -225,7 +186,11 @@ fn operation_labels(seen: &Seen, method: u16, tool: u16, protocol: u16, error: u
 
 /// Method names are the client's: only those that some revision has become labels.
 fn known_method(method: &str) -> &'static str {
-    METHODS.binary_search(&method).map_or(OTHER, |at| METHODS[at])
+    match method {
+        "GET" => "GET",
+        "DELETE" => "DELETE",
+        _ => method::known(method).unwrap_or(OTHER),
+    }
 }
 
 /// A stream that stays open by design says nothing about how long answers take; nor does what is not MCP.

@@ -185,8 +185,3 @@ fn the_text_is_well_formed() {
     assert!(text.contains(r#"tool="quote\"back\\slash\nline""#));
     assert!(seen.contains(r#"smartgate_upstream_up{upstream="files"}"#));
 }
-
-#[test]
-fn known_methods_are_sorted_for_the_search() {
-    assert!(calls::METHODS.is_sorted());
-}

@@ -15,9 +15,9 @@ use super::{
     headers::{self, Accepts},
     observe::{Awaits, Exchange, Observer},
     own,
-    prepare::{Caller, Prepared},
+    prepare::{Caller, Facts, Prepared},
     send::{self, Outgoing},
-    sessions, shape, trace,
+    sessions, shape,
 };
 use crate::{
     audit::record::{Outcome, Tokens},
@@ -28,7 +28,6 @@ use crate::{
     upstream::{ForwardPath, ResponseBody, builtin::Usage, catalog::State},
 };
 
-const SESSION: &str = "mcp-session-id";
 /// Most of a JSON body that is held back to see whether it is a response.
 const HELD: usize = 64 * 1024;
 /// Bytes that are looked at between two decisions; `result` nearly always begins in the first.
@@ -43,8 +42,8 @@ impl Gateway {
         prepared: Prepared,
         forward: Option<PathAndQuery>,
     ) -> Result<Response<GatewayBody>, Cause> {
-        let Prepared { body, headers, awaits, era, id, is_discover, is_tool_list, repeatable, opens } =
-            prepared;
+        let Prepared { body, headers, facts } = prepared;
+        let Facts { awaits, era, id, is_discover, is_tool_list, repeatable, opens } = facts;
         let spec = &caller.route.spec;
         let outgoing = Outgoing {
             method: Method::POST,
@@ -94,15 +93,12 @@ impl Gateway {
         forward: Option<PathAndQuery>,
     ) -> Result<Response<GatewayBody>, Cause> {
         let is_get = parts.method == Method::GET;
-        let session = parts.headers.get(SESSION).map(|v| sessions::hash(v.as_bytes()));
+        let session = parts.headers.get(headers::SESSION).map(|v| sessions::hash(v.as_bytes()));
         let guard = &mut open(call).guard;
         guard.era = Some(Era::Legacy);
-        guard.session = session.map(|s| trace::to_hex(&s));
-        guard.protocol_version = parts
-            .headers
-            .get("mcp-protocol-version")
-            .and_then(|v| v.to_str().ok())
-            .map(super::observe::bounded);
+        guard.session = session.map(hex::encode);
+        guard.protocol_version =
+            parts.headers.get(headers::VERSION).and_then(|v| v.to_str().ok()).map(super::observe::bounded);
         if let Some(about) = session.and_then(|s| self.sessions.get(&s)) {
             (guard.client.name, guard.client.version) = (about.name, about.version);
         }
@@ -150,7 +146,7 @@ impl Gateway {
         let Call { mut guard, .. } = call.take().expect("the call is there until its answer passes");
         guard.status = Some(answer.head.status.as_u16());
         if let Some(session) = answer.session() {
-            guard.session = Some(trace::to_hex(&session));
+            guard.session = Some(hex::encode(session));
         }
         let streams = exchange.format == Some(Format::Sse);
         let catalog = Arc::clone(&caller.route.catalog);
@@ -175,7 +171,7 @@ struct Answer {
 impl Answer {
     /// The session that the answer opens or names.
     fn session(&self) -> Option<sessions::SessionHash> {
-        self.head.headers.get(SESSION).map(|v| sessions::hash(v.as_bytes()))
+        self.head.headers.get(headers::SESSION).map(|v| sessions::hash(v.as_bytes()))
     }
 
     /// Whether a 2xx answer is an MCP message: SSE, or JSON that is a response. Of JSON as much is read as it
@@ -186,12 +182,13 @@ impl Answer {
             Some(Format::Json) => {}
             None => return Ok(false),
         }
-        let (mut scanner, mut scanned) = (json_scanner(), 0);
+        let (mut scanner, mut scanned) = (ResponseScanner::new(Format::Json, Keep::Nothing, None), 0);
         loop {
             let held = self.first.as_deref().unwrap_or_default();
             if self.rest.as_ref().is_none_or(Body::is_end_stream) {
                 self.rest = None;
-                return Ok(is_response(held));
+                scanner.feed(&held[scanned..]);
+                return Ok(scanner.finish().valid);
             }
             for piece in held[scanned..].chunks(LOOK) {
                 scanner.feed(piece);
@@ -263,8 +260,8 @@ impl Answer {
 
     fn replace(&mut self, body: Bytes, format: Format) {
         let kind = match format {
-            Format::Json => "application/json",
-            Format::Sse => "text/event-stream",
+            Format::Json => headers::JSON,
+            Format::Sse => headers::SSE,
         };
         self.head.headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
         self.head.headers.remove(header::CONTENT_LENGTH);
@@ -293,17 +290,6 @@ fn accepted(call: &mut Option<Call>, head: response::Parts) -> Response<GatewayB
     response
 }
 
-fn json_scanner() -> ResponseScanner {
-    ResponseScanner::new(Format::Json, Keep::Nothing, None)
-}
-
-/// Whether a whole body is one JSON-RPC response.
-fn is_response(body: &[u8]) -> bool {
-    let mut scanner = json_scanner();
-    scanner.feed(body);
-    scanner.finish().valid
-}
-
 fn tokens(used: &Usage) -> Tokens {
     Tokens { input: used.tokens_in, output: used.tokens_out, saved: used.tokens_saved }
 }
@@ -313,9 +299,9 @@ fn format(head: &response::Parts) -> Option<Format> {
     if head.headers.contains_key(header::CONTENT_ENCODING) {
         return None;
     }
-    if headers::media_type_is(&head.headers, "text/event-stream") {
+    if headers::media_type_is(&head.headers, headers::SSE) {
         Some(Format::Sse)
-    } else if headers::media_type_is(&head.headers, "application/json") {
+    } else if headers::media_type_is(&head.headers, headers::JSON) {
         Some(Format::Json)
     } else {
         None

@@ -100,7 +100,7 @@ impl AuditGuard {
         if let Some(mut record) = self.record.take() {
             record.duration = self.started.elapsed();
             record.outcome = outcome;
-            self.desk.recorder.record(*record);
+            self.desk.recorder.record(record);
         }
     }
 }

@@ -3,6 +3,17 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use crate::mcp::era::{SESSION_HEADER, VERSION_HEADER};
+
+/// Names a legacy session.
+pub(super) const SESSION: HeaderName = HeaderName::from_static(SESSION_HEADER);
+/// Names a revision.
+pub(super) const VERSION: HeaderName = HeaderName::from_static(VERSION_HEADER);
+/// Media type of a message.
+pub(super) const JSON: &str = "application/json";
+/// Media type of a stream of messages.
+pub(super) const SSE: &str = "text/event-stream";
+
 /// What a client can take as an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accepts {
@@ -27,8 +38,8 @@ pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
             continue;
         }
         let is = |name: &str| kind.eq_ignore_ascii_case(name);
-        json |= is("application/json") || is("application/*");
-        sse |= is("text/event-stream") || is("text/*");
+        json |= is(JSON) || is("application/*");
+        sse |= is(SSE) || is("text/*");
         any |= kind == "*/*";
     }
     match (json, sse) {
@@ -68,7 +79,7 @@ pub(super) fn refused_media_type(headers: &HeaderMap) -> Option<&'static str> {
         let charset = text.split(';').find_map(|p| p.trim().strip_prefix("charset="))?;
         Some(!matches!(charset.trim_matches('"'), "utf-8" | "utf8" | "us-ascii"))
     };
-    if !media_type_is(headers, "application/json") {
+    if !media_type_is(headers, JSON) {
         return Some("The Content-Type is not application/json");
     }
     (other_charset() == Some(true)).then_some("The charset is not UTF-8")
@@ -132,13 +143,13 @@ pub(super) fn prepare_request(headers: &mut HeaderMap, keep_authorization: bool)
 /// Sets the two headers that every POST upstream has.
 pub(super) fn set_json_post(headers: &mut HeaderMap) {
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
 }
 
 /// A GET that does not say what it takes, or takes anything, asks for the stream.
 pub(super) fn set_stream_accept(headers: &mut HeaderMap) {
     if headers.get(header::ACCEPT).is_none_or(|v| v.as_bytes().trim_ascii() == b"*/*") {
-        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static(SSE));
     }
 }
 

@@ -42,7 +42,7 @@ use crate::{
 };
 use error::Cause;
 use guard::AuditGuard;
-use headers::Accepts;
+use headers::{Accepts, JSON, SSE};
 use limits::Gate;
 use mask::Mask;
 use prepare::Caller;
@@ -251,7 +251,7 @@ impl Gateway {
     /// Answers for the gateway and closes the record.
     fn refuse(&self, snapshot: &Snapshot, call: Call, cause: &Cause) -> Response<GatewayBody> {
         let Call { mut guard, id, accepts, is_tool_call, modern, .. } = call;
-        let trace_id = trace::to_hex(&guard.trace_id);
+        let trace_id = hex::encode(&guard.trace_id);
         let limited = matches!(cause, Cause::RateLimited(..) | Cause::Concurrency(_));
         match cause {
             Cause::RateLimited(wall, _) => self.metrics.rate_limited(wall),
@@ -289,9 +289,6 @@ impl Gateway {
         response
     }
 }
-
-const JSON: &str = "application/json";
-const SSE: &str = "text/event-stream";
 
 /// An answer of our own; `kind` "" for no body.
 fn own(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<GatewayBody> {
@@ -338,7 +335,7 @@ fn preflight(
     let foreign = origin.is_none() && req.headers().contains_key(header::ORIGIN);
     if foreign || !target::exists(snapshot, req.uri()) {
         let cause = if foreign { Cause::ForbiddenOrigin("origin") } else { Cause::NoRoute };
-        let trace_id = trace::to_hex(&trace::new_id::<16>());
+        let trace_id = hex::encode(trace::new_id::<16>());
         return own(cause.status(), JSON, error::body(&cause, None, &trace_id));
     }
     let (status, headers) = cors::preflight(req.headers(), origin);

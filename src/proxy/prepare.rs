@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -32,9 +32,6 @@ use crate::{
     snapshot::{Route, Snapshot},
 };
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-
 /// Everything the sending half needs; nothing in it borrows.
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -42,6 +39,13 @@ pub(super) struct Prepared {
     pub body: Bytes,
     /// The headers to forward, without trace context.
     pub headers: HeaderMap,
+    /// What is known of the message.
+    pub facts: Facts,
+}
+
+/// What the policies found out about a message that may pass.
+#[derive(Debug)]
+pub(super) struct Facts {
     /// What the client waits for.
     pub awaits: Awaits,
     /// The message's era.
@@ -102,7 +106,7 @@ impl Gateway {
         let Some(edited) = repaired else {
             let facts = self.police(call, caller, &received, era, &tools)?;
             finish_headers(&mut headers, caller, &received, era, None);
-            return Ok(facts.with(body.clone(), headers));
+            return Ok(Prepared { body: body.clone(), headers, facts });
         };
         let edited = Bytes::from(edited);
         let message = one_message(&edited)?;
@@ -111,19 +115,19 @@ impl Gateway {
         }
         let facts = self.police(call, caller, &message, era, &tools)?;
         finish_headers(&mut headers, caller, &message, era, Some(&tools));
-        Ok(facts.with(edited.clone(), headers))
+        Ok(Prepared { body: edited.clone(), headers, facts })
     }
 
     /// Notes who speaks and what is asked, before anything can be refused.
     fn describe(&self, call: &mut Call, message: &Message<'_>, headers: &HeaderMap) {
-        let session = headers.get(&SESSION).map(|v| sessions::hash(v.as_bytes()));
+        let session = headers.get(headers::SESSION).map(|v| sessions::hash(v.as_bytes()));
         let known = session.and_then(|s| self.sessions.get(&s)).unwrap_or_default();
         let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok());
         let record = &mut *call.guard;
         record.request_id.clone_from(&call.id);
         record.method = message.method.as_deref().map(bounded);
         record.original_method = message.method.as_deref().map(bounded);
-        record.session = session.map(|s| trace::to_hex(&s));
+        record.session = session.map(hex::encode);
         let said =
             |text: Option<&str>, most: usize| text.map(|t| Arc::from(&t[..t.floor_char_boundary(most)]));
         record.client.name = said(message.client_name.as_deref(), 128)
@@ -135,7 +139,7 @@ impl Gateway {
         let version = message
             .protocol_version
             .as_deref()
-            .or_else(|| headers.get(&VERSION).and_then(|v| v.to_str().ok()));
+            .or_else(|| headers.get(headers::VERSION).and_then(|v| v.to_str().ok()));
         record.protocol_version =
             version.map(bounded).or_else(|| known.protocol_version.map(|v| v.to_string()));
         if let Some(parent) = message.traceparent.as_deref().and_then(trace::parse) {
@@ -271,24 +275,6 @@ fn refuse_hidden(message: &Message<'_>, tools: &ToolSet, access: Access<'_>) -> 
     }
 }
 
-/// What `police` found out.
-struct Facts {
-    awaits: Awaits,
-    era: Era,
-    id: Option<String>,
-    is_discover: bool,
-    is_tool_list: bool,
-    repeatable: bool,
-    opens: Option<About>,
-}
-
-impl Facts {
-    fn with(self, body: Bytes, headers: HeaderMap) -> Prepared {
-        let Self { awaits, era, id, is_discover, is_tool_list, repeatable, opens } = self;
-        Prepared { body, headers, awaits, era, id, is_discover, is_tool_list, repeatable, opens }
-    }
-}
-
 fn one_message(body: &[u8]) -> Result<Box<Message<'_>>, Cause> {
     match message::parse(body) {
         Ok(Body::Object(message)) => Ok(message),
@@ -323,7 +309,7 @@ fn finish_headers(
     headers::prepare_request(headers, caller.snapshot.passthrough());
     headers::set_json_post(headers);
     if era == Era::Modern {
-        headers.remove(&SESSION);
+        headers.remove(headers::SESSION);
         if let Some(tools) = edited.filter(|_| message.kind() == Kind::Request) {
             let tool = message.name.as_deref().and_then(|n| tools.get(n)).map(Arc::as_ref);
             mirrored::derive(message, tool, headers);
@@ -331,7 +317,7 @@ fn finish_headers(
     } else if message.method.as_deref() == Some("initialize")
         && caller.route.catalog.era() != Some(Era::Modern)
     {
-        headers.remove(&VERSION);
+        headers.remove(headers::VERSION);
     }
 }
 

@@ -24,15 +24,15 @@ pub(super) fn parse(value: &str) -> Option<Parent> {
     if !shape || (b.len() > 55 && (&b[..2] == b"00" || b[55] != b'-')) {
         return None;
     }
-    let [version] = hex::<1>(&b[..2])?;
-    let (trace_id, span_id) = (hex::<16>(&b[3..35])?, hex::<8>(&b[36..52])?);
-    hex::<1>(&b[53..55])?;
+    let [version] = lower_hex::<1>(&b[..2])?;
+    let (trace_id, span_id) = (lower_hex::<16>(&b[3..35])?, lower_hex::<8>(&b[36..52])?);
+    lower_hex::<1>(&b[53..55])?;
     let valid = version != 0xff && trace_id != [0; 16] && span_id != [0; 8];
     valid.then_some(Parent { trace_id, span_id })
 }
 
 /// Lower-case hex only, as the recommendation demands.
-fn hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
+fn lower_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let nibble = |c: u8| match c {
         b'0'..=b'9' => Some(c - b'0'),
         b'a'..=b'f' => Some(c - b'a' + 10),
@@ -56,12 +56,7 @@ pub(super) fn from_headers(headers: &HeaderMap) -> Option<(Parent, Option<String
 
 /// Replaces the context sent upstream by one of our span.
 pub(super) fn inject(headers: &mut HeaderMap, trace_id: [u8; 16], span_id: [u8; 8], state: Option<&str>) {
-    let mut text = Vec::with_capacity(55);
-    text.extend_from_slice(b"00-");
-    push_hex(&mut text, &trace_id);
-    text.push(b'-');
-    push_hex(&mut text, &span_id);
-    text.extend_from_slice(b"-01");
+    let text = format!("00-{}-{}-01", hex::encode(trace_id), hex::encode(span_id));
     if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text)) {
         headers.insert(TRACEPARENT, value);
     }
@@ -69,19 +64,6 @@ pub(super) fn inject(headers: &mut HeaderMap, trace_id: [u8; 16], span_id: [u8; 
         Some(value) => headers.insert(TRACESTATE, value),
         None => headers.remove(TRACESTATE),
     };
-}
-
-fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend(bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]));
-}
-
-/// Lower-case hex text.
-#[must_use]
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    let mut out = Vec::with_capacity(bytes.len() * 2);
-    push_hex(&mut out, bytes);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// A new id; never all zeros. Unique, not secret.

@@ -14,6 +14,7 @@ mod tests;
 
 use super::json::edit::{self, Splice};
 use super::message::{Body, Message, parse};
+use super::method;
 use super::tools::ToolSet;
 
 /// Audit name of rule 9.
@@ -165,36 +166,5 @@ impl Plan {
 /// Whether the message's method is the name of a known tool and no method of MCP.
 #[must_use]
 pub fn is_direct_tool(message: &Message<'_>, tools: &ToolSet) -> bool {
-    message.method.as_deref().is_some_and(|m| tools.contains(m) && !is_mcp_method(m))
-}
-
-/// Whether `method` belongs to MCP, in any revision.
-#[must_use]
-pub fn is_mcp_method(method: &str) -> bool {
-    const METHODS: [&str; 23] = [
-        "completion/complete",
-        "elicitation/create",
-        "initialize",
-        "logging/setLevel",
-        "ping",
-        "prompts/get",
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/subscribe",
-        "resources/templates/list",
-        "resources/unsubscribe",
-        "roots/list",
-        "sampling/createMessage",
-        "server/discover",
-        "subscriptions/listen",
-        "tasks/cancel",
-        "tasks/get",
-        "tasks/list",
-        "tasks/result",
-        "tasks/update",
-        "tools/call",
-        "tools/list",
-    ];
-    METHODS.binary_search(&method).is_ok() || method.starts_with("notifications/")
+    message.method.as_deref().is_some_and(|m| tools.contains(m) && !method::is_mcp(m))
 }

@@ -21,6 +21,7 @@ use http_body_util::{BodyExt, Full};
 use tokio::sync::Semaphore;
 
 use super::{BoxFuture, ResponseBody, Upstream, UpstreamError};
+use crate::mcp::era::VERSION_HEADER;
 use reply::Reply;
 
 pub use usage::Usage;
@@ -47,7 +48,7 @@ impl Builtin {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
             return response;
         }
-        let version = call.headers().get("mcp-protocol-version").cloned();
+        let version = call.headers().get(VERSION_HEADER).cloned();
         match protocol::answer(version.as_ref(), call.body(), &self.workers).await {
             Reply::Accepted => with_body(StatusCode::ACCEPTED, Bytes::new()),
             Reply::Message { status, body, usage } => {

@@ -18,7 +18,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::answer::{self, RpcError};
 use crate::{
-    mcp::era::Era,
+    mcp::era::{Era, SESSION_HEADER, VERSION_HEADER},
     upstream::{ResponseBody, Upstream, UpstreamError},
 };
 
@@ -123,7 +123,7 @@ impl Link {
                 (Some(result), None) => Ok(result),
                 (None, None) => return Err(Failure::odd(format!("{method}: neither result nor error"))),
             };
-            Ok(Reply { session: head.headers.get("mcp-session-id").cloned(), status: head.status, outcome })
+            Ok(Reply { session: head.headers.get(SESSION_HEADER).cloned(), status: head.status, outcome })
         })
         .await
     }
@@ -228,10 +228,10 @@ fn base(peer: &Peer, method: Method, body: Bytes) -> Request<Bytes> {
     let headers = request.headers_mut();
     headers.insert(USER_AGENT, AGENT_VALUE);
     if let Some(version) = peer.version.as_deref().and_then(|v| HeaderValue::from_str(v).ok()) {
-        headers.insert("mcp-protocol-version", version);
+        headers.insert(VERSION_HEADER, version);
     }
     if let Some(session) = &peer.session {
-        headers.insert("mcp-session-id", session.clone());
+        headers.insert(SESSION_HEADER, session.clone());
     }
     request
 }
