@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-/// glibc's allocator keeps what thousands of ended streams leave behind, and musl's is slow under threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     smartgate::cli::main(std::env::args_os())
 }
