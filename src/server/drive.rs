@@ -17,7 +17,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::activity::Activity;
+use super::{activity::Activity, doorbell::Doorbell};
 
 /// Between telling an idle peer that we close, and closing.
 const LINGER: Duration = Duration::from_secs(1);
@@ -53,6 +53,7 @@ pin_project! {
     pub(super) struct Drive<C> {
         #[pin]
         connection: C,
+        doorbell: Doorbell,
         #[pin]
         clock: Sleep,
         #[pin]
@@ -91,7 +92,16 @@ impl<C: Connection> Drive<C> {
         graceful: CancellationToken,
     ) -> Self {
         let (clock, draining) = (sleep(limit), graceful.cancelled_owned());
-        Self { connection, clock, draining, told: false, closing: None, limit, activity }
+        Self {
+            connection,
+            doorbell: Doorbell::new(),
+            clock,
+            draining,
+            told: false,
+            closing: None,
+            limit,
+            activity,
+        }
     }
 }
 
@@ -125,7 +135,8 @@ impl<C: Connection> Future for Drive<C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let mut this = self.project();
         loop {
-            if let Poll::Ready(ended) = this.connection.as_mut().poll(cx) {
+            let polled = this.doorbell.answer(cx.waker(), |cx| this.connection.as_mut().poll(cx));
+            if let Poll::Ready(ended) = polled {
                 return Poll::Ready(End::Ended(ended));
             }
             if !*this.told && this.draining.as_mut().poll(cx).is_ready() {

@@ -8,6 +8,7 @@ mod accept;
 mod activity;
 pub mod admin;
 mod connection;
+mod doorbell;
 mod drain;
 mod drive;
 pub mod tls;
