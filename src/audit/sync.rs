@@ -53,6 +53,11 @@ impl Syncer {
         Ok(Self { interval, report: None, shared, thread: Some(thread) })
     }
 
+    /// Whether the interval is zero.
+    pub(super) fn at_once(&self) -> bool {
+        self.interval.is_zero()
+    }
+
     /// Lines were written to `segment`.
     pub(super) fn wrote(&self, segment: Arc<File>) {
         if let Some(report) = &self.report {

@@ -24,7 +24,7 @@ use super::{
 };
 
 /// Records are gathered for this long, so that a busy process wakes the thread a hundred times a second at most:
-/// each time it takes a processor away from the calls. Much shorter than `fsync`, which is what a crash can cost.
+/// each time it takes a processor away from the calls. Not with `fsync = "0s"`, where nothing may wait.
 const GATHER: Duration = Duration::from_millis(10);
 /// Records taken before what they became is written.
 const BATCH: usize = 2_048;
@@ -69,7 +69,9 @@ impl Worker {
         loop {
             match self.next() {
                 Ok(Some(first)) => {
-                    thread::sleep(GATHER);
+                    if !self.syncer.at_once() {
+                        thread::sleep(GATHER);
+                    }
                     self.take(&first);
                     if !self.drain() {
                         break;

@@ -35,7 +35,8 @@ enum Command {
     smartgate audit verify                        the journal in the state directory\n  \
     smartgate audit verify audit.jsonl            a journal with its rotated segments\n  \
     smartgate audit verify audit.jsonl.0000*      segments alone, oldest first\n\n\
-    Exit code: 0 if no line was changed, moved, added or taken away; 1 if one was, and where.")]
+    Exit code: 0 if no line was changed, moved, added or taken away; 1 if one was, and where; 64 if a file\n  \
+    cannot be read.")]
 struct Verify {
     /// The journal; or several segments, oldest first
     #[arg(value_name = "FILE")]
@@ -68,6 +69,8 @@ fn verify(mut files: Vec<PathBuf>) -> ExitCode {
     };
     match result {
         Ok(report) => print(&table(&report)),
+        // A file that cannot be read says nothing about its lines.
+        Err(fault @ verify::Fault::Io(..)) => usage(&fault.to_string()),
         Err(fault) => {
             eprintln!("{fault}");
             ExitCode::from(FAILURE)

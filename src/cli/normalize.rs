@@ -20,7 +20,8 @@ use crate::mcp::{
 /// Show what would be forwarded for the JSON-RPC body on stdin
 ///
 /// The normalised body goes to stdout, byte for byte. A body that needs no repair, or that is no JSON, comes
-/// out as it went in; the exit code is 0 for those too.
+/// out as it went in; the exit code is 0 for those too. What the gateway would refuse (duplicate members, batches, no
+/// id where one is needed) is left alone here.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[]}' |\n    \
