@@ -109,6 +109,6 @@ fn later_subcommands_are_refused_by_name() {
 fn a_missing_journal_fails() {
     let state = tempfile::tempdir().unwrap();
     let output = smartgate(state.path(), &["audit", "verify"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(64));
     assert!(text(&output.stderr).contains("No such file"), "{}", text(&output.stderr));
 }
