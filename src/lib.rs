@@ -18,5 +18,7 @@ pub mod reload;
 pub mod server;
 pub mod signal;
 pub mod snapshot;
+pub mod store;
 pub mod telemetry;
+pub mod text;
 pub mod upstream;

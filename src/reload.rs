@@ -152,6 +152,7 @@ fn with_startup_fields(before: &Config, mut after: Config) -> Config {
     after.admin.clone_from(&before.admin);
     after.audit.journal.clone_from(&before.audit.journal);
     after.telemetry.clone_from(&before.telemetry);
+    after.storage.clone_from(&before.storage);
     after
 }
 
@@ -164,6 +165,7 @@ fn warn_of_startup_fields(before: &Config, after: &Config) {
         ("admin", before.admin != after.admin),
         ("audit.journal", before.audit.journal != after.audit.journal),
         ("telemetry", before.telemetry != after.telemetry),
+        ("storage", before.storage != after.storage),
     ];
     for (field, _) in fields.iter().filter(|(_, changed)| *changed) {
         tracing::warn!(field, "this setting takes effect at the next start");

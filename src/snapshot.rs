@@ -16,7 +16,8 @@ use crate::{
         rate_limit::{Buckets, Quota},
     },
     proxy::limits::Limits,
-    upstream::{Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream},
+    store::Store,
+    upstream::{Caller, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream},
 };
 
 /// What a key may do.
@@ -28,6 +29,8 @@ pub struct KeyFacts {
     pub rate: Option<Quota>,
     /// Its own `schema_coercion`.
     pub coercion: Option<Coercion>,
+    /// Who it is to tools inside the process.
+    pub caller: Caller,
 }
 
 /// One upstream as the pipeline uses it.
@@ -67,6 +70,8 @@ pub struct Snapshot {
     pub keys: KeyTable<KeyFacts>,
     /// How often.
     pub limits: Limits,
+    /// The storage, where something needs it.
+    pub store: Option<Store>,
     /// Where to, by name.
     pub routes: BTreeMap<Arc<str>, Arc<Route>>,
 }
@@ -76,8 +81,15 @@ impl Snapshot {
     /// once; call it inside the runtime.
     ///
     /// # Errors
-    /// An upstream's TLS files cannot be used; the text names it.
+    /// An upstream's TLS files or the storage cannot be used; the text names them.
     pub fn build(config: Config, before: Option<&Self>, tasks: &TaskTracker) -> Result<Self, String> {
+        let store = match before.and_then(|b| b.store.clone()) {
+            Some(store) => Some(store),
+            None if needs_store(&config) => {
+                Some(Store::open(config.storage.path.as_deref(), config.storage.quota)?)
+            }
+            None => None,
+        };
         let mut routes = BTreeMap::new();
         let mut fresh = Vec::new();
         for spec in &config.upstreams {
@@ -85,8 +97,10 @@ impl Snapshot {
             let route = match kept {
                 Some(route) => Arc::clone(route),
                 None => {
-                    let route =
-                        Arc::new(Route::new(spec).map_err(|e| format!("upstream {}: {e}", spec.name))?);
+                    let route = Arc::new(
+                        Route::new(spec, store.as_ref())
+                            .map_err(|e| format!("upstream {}: {e}", spec.name))?,
+                    );
                     fresh.push(Arc::clone(&route));
                     route
                 }
@@ -109,6 +123,7 @@ impl Snapshot {
             keys: KeyTable::new(config.keys.iter().map(|k| key(k, &limits, before, moved.as_deref()))),
             limits,
             routes,
+            store,
             config,
         })
     }
@@ -157,7 +172,7 @@ impl Snapshot {
 }
 
 impl Route {
-    fn new(spec: &config::Upstream) -> Result<Self, String> {
+    fn new(spec: &config::Upstream, store: Option<&Store>) -> Result<Self, String> {
         let (upstream, address, port, place): (Arc<dyn Upstream>, _, _, _) = match &spec.target {
             Target::Http(url) => {
                 let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
@@ -168,7 +183,10 @@ impl Route {
                     url.path_and_query(),
                 )
             }
-            Target::Builtin => (Arc::new(Builtin::new()), "builtin", 0, None),
+            Target::Builtin => {
+                let store = store.expect("a configuration with the built-in tools needs the storage");
+                (Arc::new(Builtin::new(&spec.smart, store.clone())), "builtin", 0, None)
+            }
         };
         Ok(Self {
             catalog: Arc::new(Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), spec.timeout)),
@@ -188,6 +206,12 @@ impl Route {
     }
 }
 
+/// Without the built-in tools and budgets nothing is stored, and no file is made.
+fn needs_store(config: &Config) -> bool {
+    config.upstreams.iter().any(|u| u.target == Target::Builtin)
+        || config.keys.iter().any(|k| k.budget.is_some())
+}
+
 /// `moved`: where its per-tool buckets were before, if they are in other places now.
 fn key(
     key: &config::Key,
@@ -201,8 +225,17 @@ fn key(
         (Some(same), None) => Arc::clone(&same.buckets),
         (Some(same), Some(from)) => Arc::new(same.buckets.carried(from)),
     };
-    let facts =
-        KeyFacts { tools: key.tools.clone(), rate: key.rate.map(quota), coercion: key.schema_coercion };
+    let facts = KeyFacts {
+        tools: key.tools.clone(),
+        rate: key.rate.map(quota),
+        coercion: key.schema_coercion,
+        caller: Caller {
+            tenant: Arc::clone(key.team.as_ref().unwrap_or(&key.name)),
+            program: key.caller == config::CallerKind::Program,
+            memory: key.memory.clone().into(),
+            index_fetches: key.index_fetches,
+        },
+    };
     Key { name: Arc::clone(&key.name), sha256: key.sha256, expires: key.expires, buckets, facts }
 }
 

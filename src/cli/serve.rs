@@ -35,6 +35,9 @@ pub struct Args {
     /// The built-in tools beside the --upstream servers
     #[arg(long)]
     pub builtin: bool,
+    /// Keep memory, references, budgets and the search index in memory only
+    #[arg(long)]
+    pub ephemeral: bool,
 }
 
 impl Args {
@@ -45,6 +48,7 @@ impl Args {
             listen: self.listen.clone(),
             upstreams: CliOverrides::upstreams(&self.upstream),
             builtin: self.builtin,
+            ephemeral: self.ephemeral,
         }
     }
 

@@ -98,6 +98,7 @@ fn kind(schema: &Value, root: &Value) -> String {
         "array" => format!("list of {}", kind(resolve(&schema["items"], root), root)),
         "object" => format!("table of {}", kind(resolve(&schema["additionalProperties"], root), root)),
         "integer" => "whole number".into(),
+        "number" => "number".into(),
         "boolean" => "true or false".into(),
         _ => schema["title"].as_str().unwrap_or("text").to_owned(),
     }

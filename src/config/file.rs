@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::text::{
-    AddressText, At, DateTime, DurationText, GlobText, LimitText, PathText, RateText, SecretText, Sha256Text,
-    SizeText, UrlText,
+    AddressText, At, BudgetText, DateTime, DurationText, GlobText, LimitText, PathText, RateText, SecretText,
+    Sha256Text, SizeText, UrlText,
 };
 
 /// Loopback, so that a first run is reachable from this machine only.
@@ -64,10 +64,14 @@ pub(super) const SERVICE_NAME: &str = "smartgate";
 pub(super) const OTLP_PROTOCOL: &str = "grpc";
 /// In-process stores are the only ones of this version.
 pub(super) const STORE: &str = "local";
-/// For the storage of later versions.
+/// Memory, references and pages of a team for a month, with room.
 pub(super) const QUOTA: &str = "1GiB";
-/// What a key may reach: tools are all there is in this version.
-pub(super) const SCOPE: &str = "tools";
+/// Beside the file, or in the state directory without one.
+pub(super) const STORAGE: &str = "smartgate.db";
+/// What a key may reach: every tool, and its tenant's whole memory.
+pub(super) const SCOPES: [&str; 2] = ["tools", "memory:*"];
+/// All engines count the same.
+pub(super) const WEIGHT: f64 = 1.0;
 /// Who calls with a key: a model, unless told otherwise.
 pub(super) const CALLER: &str = "model";
 
@@ -90,7 +94,7 @@ pub(super) struct File {
     /// Rates and concurrency.
     #[serde(default)]
     pub(super) limits: Limits,
-    /// Storage of later versions; only the defaults are accepted.
+    /// Where memory, references, budgets and the search index are kept.
     #[serde(default)]
     pub(super) storage: Storage,
     /// The servers behind the gateway, by name (`[a-z0-9-]+`); without any, the built-in tools.
@@ -197,16 +201,20 @@ pub(super) struct Key {
     pub(super) team: Option<At<String>>,
     /// Who calls with it.
     #[schemars(extend("default" = CALLER))]
-    #[expect(dead_code, reason = "it has one value only, which the schema sees to")]
     pub(super) caller: Option<At<Caller>>,
-    /// What it may reach; only `["tools"]` in this version.
-    #[schemars(extend("default" = [SCOPE]))]
+    /// What it may reach beside `tools`: `memory:*`, `memory:NAMESPACE`, `memory:read:NAMESPACE`; each with `*` for all.
+    #[schemars(extend("default" = SCOPES))]
     pub(super) scopes: Option<At<Vec<String>>>,
     /// Globs over public tool names it may call; the last match wins.
     #[schemars(extend("default" = ["*"]))]
     pub(super) tools: Option<Vec<At<GlobText>>>,
     /// Its own rate. Default: `limits.rate`.
     pub(super) rate: Option<At<RateText>>,
+    /// Tokens it may use in a calendar day or month (UTC). Default: no limit.
+    pub(super) budget: Option<At<BudgetText>>,
+    /// Pages that it fetches go into the `local` search index, for its tenant alone.
+    #[schemars(extend("default" = false))]
+    pub(super) index_fetches: Option<bool>,
     /// `normalize.schema_coercion` for this key alone.
     pub(super) schema_coercion: Option<At<Coercion>>,
     /// When it stops working, with an offset: `2027-01-01T00:00:00Z`, without quotes.
@@ -218,8 +226,10 @@ pub(super) struct Key {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub(super) enum Caller {
-    /// A language model.
+    /// A language model: text that it sends has cost it tokens already, so cutting it saves nothing.
     Model,
+    /// A program: what a tool cuts never reaches a model.
+    Program,
 }
 
 /// `[limits]`
@@ -273,9 +283,10 @@ pub(super) enum Local {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Storage {
-    /// Default: `smartgate.db` in the per-user state directory. Nothing is stored in this version.
+    /// A SQLite file. Default: beside the configuration file, or in the per-user state directory without one.
+    #[schemars(extend("default" = STORAGE))]
     pub(super) path: Option<At<PathText>>,
-    /// Nothing is stored in this version.
+    /// Largest size of the file. At it, expired entries are swept, and what does not fit is refused.
     #[schemars(extend("default" = QUOTA))]
     pub(super) quota: Option<At<SizeText>>,
 }
@@ -317,6 +328,67 @@ pub(super) struct Upstream {
     pub(super) schema_coercion: Option<At<Coercion>>,
     /// TLS to the upstream.
     pub(super) tls: Option<At<UpstreamTls>>,
+    /// `smart_fetch` of the built-in tools.
+    pub(super) fetch: Option<At<Fetch>>,
+    /// `smart_search` of the built-in tools.
+    pub(super) search: Option<At<Search>>,
+}
+
+/// `upstreams.NAME.fetch`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fetch {
+    /// Let pages on private, loopback and link-local addresses be fetched.
+    #[schemars(extend("default" = false))]
+    pub(super) allow_private: Option<bool>,
+    /// Ports beside 80 and 443.
+    #[schemars(extend("default" = []))]
+    pub(super) ports: Option<Vec<u16>>,
+    /// Obey `robots.txt` (RFC 9309).
+    #[schemars(extend("default" = true))]
+    pub(super) robots: Option<bool>,
+}
+
+/// `upstreams.NAME.search`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    /// Engines by name. Default: one named `local`.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) engines: BTreeMap<String, At<Engine>>,
+}
+
+/// `upstreams.NAME.search.engines.NAME`
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Engine {
+    /// What it speaks. Needed.
+    pub(super) kind: Option<At<EngineKind>>,
+    /// Where it is. Needed for `searxng`; the public address otherwise.
+    pub(super) url: Option<At<UrlText>>,
+    /// Its API key. Needed for `brave`, `tavily` and `exa`.
+    pub(super) key: Option<At<SecretText>>,
+    /// How much its ranking counts beside the others'.
+    #[schemars(extend("default" = WEIGHT))]
+    pub(super) weight: Option<At<f64>>,
+}
+
+/// `upstreams.NAME.search.engines.NAME.kind`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum EngineKind {
+    /// A SearXNG instance with the JSON format enabled.
+    Searxng,
+    /// Brave Search API.
+    Brave,
+    /// Tavily.
+    Tavily,
+    /// Exa.
+    Exa,
+    /// The index in the storage, filled by `smartgate index add`.
+    Local,
 }
 
 /// `upstreams.NAME.protocol`

@@ -5,18 +5,15 @@ const KEYS: &[&str] = &[
     "admin.key",
     "audit.signing_key",
     "auth.jwt",
-    "keys.budget",
     "sealing",
     "upstreams.*.budget_guard",
     "upstreams.*.command",
     "upstreams.*.context_gate",
     "upstreams.*.dedup",
-    "upstreams.*.fetch",
     "upstreams.*.memory",
     "upstreams.*.pin",
     "upstreams.*.pipe",
     "upstreams.*.rename",
-    "upstreams.*.search",
 ];
 
 /// Keys that this version has, with a type that a later one also takes.
@@ -25,7 +22,6 @@ const TYPES: &[(&str, &str)] = &[("upstreams.*.url", "array")];
 /// Keys that this version has, with words that a later one also takes; `*` at the end stands for any text.
 const WORDS: &[(&str, &str)] = &[
     ("auth.mode", "jwt"),
-    ("keys.caller", "program"),
     ("limits.on_store_error", "deny"),
     ("limits.store", "redis:*"),
     ("limits.store", "rediss:*"),

@@ -62,6 +62,8 @@ pub struct CliOverrides {
     pub upstreams: Vec<(String, String)>,
     /// `--builtin`: the built-in tools beside those upstreams.
     pub builtin: bool,
+    /// `--ephemeral`: instead of `storage.path`, memory.
+    pub ephemeral: bool,
 }
 
 impl CliOverrides {
@@ -166,7 +168,10 @@ pub(super) fn from_text(
     };
     let upstreams = upstreams(&mut file, over, &mut findings);
     let mut checker = Checker { findings, base, env, sources: Vec::new() };
-    let config = checker.check(file, upstreams);
+    let mut config = checker.check(file, upstreams);
+    if over.ephemeral {
+        config.storage.path = None;
+    }
     let warnings = checker.findings.finish()?;
     Ok(Loaded { config, warnings, sources: checker.sources })
 }

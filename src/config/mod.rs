@@ -31,6 +31,17 @@ pub struct Config {
     pub audit: Audit,
     /// `[telemetry]`
     pub telemetry: Telemetry,
+    /// `[storage]`
+    pub storage: Storage,
+}
+
+/// `[storage]`: memory, references, budgets and the search index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage {
+    /// The SQLite file; `None` keeps everything in memory.
+    pub path: Option<PathBuf>,
+    /// Its largest size, in bytes.
+    pub quota: u64,
 }
 
 /// `[server]`: the MCP listener.
@@ -98,10 +109,55 @@ pub struct Key {
     pub tools: Globs,
     /// Its own rate, or `limits.rate`.
     pub rate: Option<Rate>,
+    /// Tokens it may use.
+    pub budget: Option<Budget>,
+    /// Who calls with it.
+    pub caller: CallerKind,
+    /// What of its tenant's memory it may reach.
+    pub memory: Vec<MemoryScope>,
+    /// Whether pages that it fetches go into its tenant's search index.
+    pub index_fetches: bool,
     /// `schema_coercion` for this key alone.
     pub schema_coercion: Option<Coercion>,
     /// When it stops working.
     pub expires: Option<SystemTime>,
+}
+
+/// `keys.caller`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CallerKind {
+    /// A language model.
+    #[default]
+    Model,
+    /// A program.
+    Program,
+}
+
+/// One `memory:` scope of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryScope {
+    /// The namespace; `None` is every one.
+    pub namespace: Option<Arc<str>>,
+    /// Whether it may store and forget, too.
+    pub write: bool,
+}
+
+/// `keys.budget`: tokens in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// At least 1, at most `i64::MAX`.
+    pub tokens: u64,
+    /// When it begins anew.
+    pub window: Window,
+}
+
+/// A calendar window, UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Window {
+    /// From midnight to midnight.
+    Day,
+    /// From the first of a month to the first of the next.
+    Month,
 }
 
 /// `[limits]`
@@ -162,6 +218,64 @@ pub struct Upstream {
     pub schema_coercion: Option<Coercion>,
     /// TLS to the upstream.
     pub tls: UpstreamTls,
+    /// Settings of the built-in tools; they mean nothing to another upstream.
+    pub smart: Smart,
+}
+
+/// Settings of the built-in tools.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Smart {
+    /// `fetch`
+    pub fetch: Fetch,
+    /// `search.engines`, by name; empty means the one named `local`.
+    pub engines: Vec<Engine>,
+}
+
+/// `upstreams.NAME.fetch`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    /// Whether addresses that are not public may be fetched from.
+    pub allow_private: bool,
+    /// Ports beside 80 and 443.
+    pub ports: Vec<u16>,
+    /// Whether `robots.txt` is obeyed.
+    pub robots: bool,
+}
+
+impl Default for Fetch {
+    fn default() -> Self {
+        Self { allow_private: false, ports: Vec::new(), robots: true }
+    }
+}
+
+/// `upstreams.NAME.search.engines.NAME`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Engine {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it speaks.
+    pub kind: EngineKind,
+    /// Where it is, if not at its public address.
+    pub url: Option<http::Uri>,
+    /// Its API key.
+    pub key: Option<Secret>,
+    /// How much its ranking counts; above 0.
+    pub weight: f64,
+}
+
+/// `upstreams.NAME.search.engines.NAME.kind`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineKind {
+    /// A SearXNG instance.
+    Searxng,
+    /// Brave Search API.
+    Brave,
+    /// Tavily.
+    Tavily,
+    /// Exa.
+    Exa,
+    /// The index in the storage.
+    Local,
 }
 
 /// What an upstream is.

@@ -26,6 +26,7 @@ enum Shape {
         min: i64,
         max: i64,
     },
+    Number,
     Boolean,
     DateTime,
 }
@@ -68,6 +69,7 @@ fn compile(schema: &Value, root: &Value) -> Shape {
             min: schema["minimum"].as_i64().unwrap_or(0),
             max: schema["maximum"].as_i64().unwrap_or(i64::MAX),
         },
+        Some("number") => Shape::Number,
         Some("boolean") => Shape::Boolean,
         Some("string") if schema["format"] == "date-time" => Shape::DateTime,
         _ => Shape::Text(schema["title"].as_str().unwrap_or("text").to_owned()),
@@ -147,6 +149,7 @@ fn fit_value(
             format!("`{}`: must be a whole number from {min} to {max}", path.name())
         }
         (DeValue::String(_), Shape::Text(_) | Shape::Words(_))
+        | (DeValue::Integer(_) | DeValue::Float(_), Shape::Number)
         | (DeValue::Boolean(_), Shape::Boolean)
         | (DeValue::Datetime(_), Shape::DateTime) => return true,
         (found, _) => later::key(&path.name(), Some(found.type_str()))
@@ -164,6 +167,7 @@ fn wanted(shape: &Shape) -> String {
         Shape::Text(kind) => format!("text in quotes ({kind})"),
         Shape::Words(words) => format!("one of {}, in quotes", words.join(", ")),
         Shape::Integer { .. } => "a whole number".into(),
+        Shape::Number => "a number".into(),
         Shape::Boolean => "true or false".into(),
         Shape::DateTime => "a date and time such as 2027-01-01T00:00:00Z, without quotes".into(),
     }

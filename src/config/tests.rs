@@ -226,6 +226,7 @@ fn file_itself_is_a_source() {
 #[test]
 fn command_line_goes_over_the_file() {
     let over = CliOverrides {
+        ephemeral: false,
         listen: Some("127.0.0.1:1".into()),
         upstreams: CliOverrides::upstreams(&["http://h/x?a=b", "two=http://h/2", "http://h/3"]),
         builtin: true,

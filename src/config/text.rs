@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::Rate;
+use super::{Budget, Rate, Window};
 
 /// A value and the byte at which it starts in the file; `None` for one from the command line.
 #[derive(Clone)]
@@ -90,6 +90,7 @@ text!(/** Relative ones start at the folder of the file. */ PathText, "path", No
 text!(/** An `http` or `https` URL. */ UrlText, "URL", Some("^https?://"));
 text!(/** The value itself, `env:NAME` or `file:PATH`. */ SecretText, "secret", None);
 text!(/** A name with `*` and `?`; `!` in front excludes. */ GlobText, "glob", None);
+text!(/** `2M tokens/month` */ BudgetText, "budget", Some("^[1-9][0-9]*[kM]? tokens/(day|month)$"));
 text!(/** 64 hexadecimal digits. */ Sha256Text, "SHA-256", Some("^[0-9a-fA-F]{64}$"));
 
 /// A point in time, with its offset from UTC.
@@ -182,6 +183,28 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
 /// A rate, or `none` for no limit.
 pub(super) fn limit(text: &str) -> Result<Option<Rate>, String> {
     if text == "none" { Ok(None) } else { rate(text).map(Some) }
+}
+
+/// `2M tokens/month`, `500k tokens/day`.
+pub(super) fn budget(text: &str) -> Result<Budget, String> {
+    let parsed = number_and_unit(text).and_then(|(count, rest)| {
+        let (each, rest) = match rest.as_bytes().first()? {
+            b'k' => (1_000, &rest[1..]),
+            b'M' => (1_000_000, &rest[1..]),
+            _ => (1, rest),
+        };
+        let window = match rest {
+            " tokens/day" => Window::Day,
+            " tokens/month" => Window::Month,
+            _ => return None,
+        };
+        Some(Budget { tokens: count.checked_mul(each)?, window })
+    });
+    match parsed {
+        Some(budget) if budget.tokens > 0 && i64::try_from(budget.tokens).is_ok() => Ok(budget),
+        Some(_) => Err("must allow at least one token, and fit 63 bits".into()),
+        None => Err(format!("`{text}` is no budget such as 500k tokens/day or 2M tokens/month")),
+    }
 }
 
 /// 64 hexadecimal digits. The text is never shown: it may be the secret itself, pasted by mistake.

@@ -30,6 +30,7 @@ use crate::{
     },
     policy::access::Access,
     snapshot::{Route, Snapshot},
+    upstream,
 };
 
 /// Everything the sending half needs; nothing in it borrows.
@@ -78,6 +79,12 @@ impl Caller<'_> {
     #[must_use]
     pub(super) fn access(&self) -> Access<'_> {
         Access::new(self.key.map(|k| &k.facts.tools), &self.route.spec.tools)
+    }
+
+    /// Who this is to tools inside the process.
+    #[must_use]
+    pub(super) fn to_upstream(self) -> upstream::Caller {
+        self.key.map(|k| k.facts.caller.clone()).unwrap_or_default()
     }
 }
 

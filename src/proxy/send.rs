@@ -27,6 +27,8 @@ pub(super) struct Outgoing {
     pub headers: HeaderMap,
     /// Body; shared between tries.
     pub body: Bytes,
+    /// For whom.
+    pub caller: crate::upstream::Caller,
     /// A path other than the upstream's own.
     pub forward: Option<ForwardPath>,
     /// Time to the response head; `None` waits as long as the client does.
@@ -122,6 +124,7 @@ fn request(guard: &AuditGuard, outgoing: &Outgoing, headers: HeaderMap, span_id:
     *request.method_mut() = outgoing.method.clone();
     *request.headers_mut() = headers;
     trace::inject(request.headers_mut(), guard.trace_id, span_id, guard.trace_state.as_deref());
+    request.extensions_mut().insert(outgoing.caller.clone());
     if let Some(forward) = &outgoing.forward {
         request.extensions_mut().insert(forward.clone());
     }

@@ -5,11 +5,13 @@ pub mod catalog;
 pub mod http;
 pub(crate) mod tls;
 
-use std::{error::Error, future::Future, pin::Pin};
+use std::{error::Error, future::Future, pin::Pin, sync::Arc};
 
 use ::http::{Request, Response, uri::PathAndQuery};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
+
+use crate::config;
 
 /// A boxed, sendable future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -31,6 +33,33 @@ pub trait Upstream: Send + Sync {
 /// configured URL. Used for the well-known OAuth paths in pass-through mode.
 #[derive(Debug, Clone)]
 pub struct ForwardPath(pub PathAndQuery);
+
+/// Request extension: for whom a call is made. Upstreams outside the process never see it.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Whose memory, references and budget: the key's team, else its name, else `local`.
+    pub tenant: Arc<str>,
+    /// Whether text that it sends inline has cost a model nothing.
+    pub program: bool,
+    /// What of its tenant's memory it may reach.
+    pub memory: Arc<[config::MemoryScope]>,
+    /// Whether pages that it fetches go into its tenant's search index.
+    pub index_fetches: bool,
+}
+
+impl Default for Caller {
+    fn default() -> Self {
+        Self {
+            tenant: LOCAL.into(),
+            program: false,
+            memory: Arc::new([config::MemoryScope { namespace: None, write: true }]),
+            index_fetches: false,
+        }
+    }
+}
+
+/// The tenant of calls without a key.
+pub const LOCAL: &str = "local";
 
 /// Why an upstream gave no usable answer.
 #[derive(Debug)]

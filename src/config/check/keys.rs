@@ -4,10 +4,10 @@ use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use super::Checker;
+use super::{Checker, word};
 use crate::config::{
-    Globs, Key,
-    file::{self, SCOPE},
+    CallerKind, Globs, Key, MemoryScope,
+    file::{self, CALLER, SCOPES},
     key_name,
     text::{self, At, DateTime, GlobText},
 };
@@ -30,7 +30,7 @@ impl Checker<'_> {
 
     fn key(&mut self, key: At<file::Key>, seen: &mut Seen) -> Option<Key> {
         let (at, key) = (key.at, key.value);
-        self.scopes(key.scopes.as_ref());
+        let memory = self.scopes(key.scopes.as_ref());
         let name = self.name(&key, at);
         let sha256 = self.hash(&key, at);
         let team = key
@@ -39,11 +39,29 @@ impl Checker<'_> {
             .and_then(|t| self.parsed("keys.team", t, key_name).map(|()| t.value.as_str().into()));
         let tools = self.globs("keys.tools", key.tools);
         let rate = key.rate.as_ref().and_then(|r| self.parsed("keys.rate", r, text::rate));
+        let budget = key.budget.as_ref().and_then(|b| self.parsed("keys.budget", b, text::budget));
+        let caller = match word(key.caller.as_ref(), CALLER) {
+            file::Caller::Model => CallerKind::Model,
+            file::Caller::Program => CallerKind::Program,
+        };
+        let index_fetches = key.index_fetches.unwrap_or(false);
         let expires = key.expires.as_ref().and_then(|e| self.expires(e, name.as_deref()));
         let schema_coercion = key.schema_coercion.map(|c| c.value.into());
         let (name, sha256) = (name?, sha256?);
         self.once(&name, sha256, at, seen);
-        Some(Key { name, sha256, team, tools, rate, schema_coercion, expires })
+        Some(Key {
+            name,
+            sha256,
+            team,
+            tools,
+            rate,
+            budget,
+            caller,
+            memory,
+            index_fetches,
+            schema_coercion,
+            expires,
+        })
     }
 
     fn name(&mut self, key: &file::Key, table: Option<usize>) -> Option<Arc<str>> {
@@ -111,12 +129,28 @@ impl Checker<'_> {
         }
     }
 
-    fn scopes(&mut self, scopes: Option<&At<Vec<String>>>) {
-        let Some(scopes) = scopes else { return };
-        if scopes.value != [SCOPE] {
-            let message = format!("`keys.scopes`: others than [\"{SCOPE}\"] are not in this version");
-            self.findings.problem(scopes.at, message);
+    /// The memory that a key reaches.
+    fn scopes(&mut self, written: Option<&At<Vec<String>>>) -> Vec<MemoryScope> {
+        let defaults = SCOPES.map(str::to_owned);
+        let scopes = written.map_or(defaults.as_slice(), |s| &s.value);
+        let mut memory = Vec::new();
+        for scope in scopes {
+            match memory_scope(scope) {
+                Some(scope) => memory.push(scope),
+                None if scope == "tools" => {}
+                None => {
+                    let message = format!(
+                        "`keys.scopes`: `{scope}` is none of `tools`, `memory:NAMESPACE` and `memory:read:NAMESPACE`"
+                    );
+                    self.findings.problem(written.and_then(|s| s.at), message);
+                }
+            }
         }
+        if !scopes.iter().any(|s| s == "tools") {
+            let message = "`keys.scopes`: a key without `tools` can call nothing; to limit it, use `tools`";
+            self.findings.problem(written.and_then(|s| s.at), message);
+        }
+        memory
     }
 
     fn expires(&mut self, written: &At<DateTime>, name: Option<&str>) -> Option<SystemTime> {
@@ -146,5 +180,22 @@ impl Checker<'_> {
             }
         }
         Globs::new(written.iter().map(|g| &g.value.0))
+    }
+}
+
+/// `memory:*`, `memory:NAMESPACE`, `memory:read:NAMESPACE`.
+fn memory_scope(scope: &str) -> Option<MemoryScope> {
+    let rest = scope.strip_prefix("memory:")?;
+    let (namespace, write) = match rest.strip_prefix("read:") {
+        Some(namespace) => (namespace, false),
+        None => (rest, true),
+    };
+    let known = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
+    match namespace {
+        "*" => Some(MemoryScope { namespace: None, write }),
+        one if (1..=64).contains(&one.len()) && one.bytes().all(known) => {
+            Some(MemoryScope { namespace: Some(one.into()), write })
+        }
+        _ => None,
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Checker, word};
 use crate::config::{
-    AuthMode, Coercion, Globs, Limits, Normalize, Refusal,
-    file::{self, CONCURRENCY, QUOTA, RATE, REFUSAL, SCHEMA_COERCION},
-    later, state_dir, text,
+    AuthMode, Coercion, Globs, Limits, Normalize, Refusal, Storage,
+    file::{self, CONCURRENCY, QUOTA, RATE, REFUSAL, SCHEMA_COERCION, STORAGE},
+    text,
 };
 
-/// Name of the storage of later versions in the state directory.
-const STORAGE: &str = "smartgate.db";
+/// Smallest quota of the storage, in bytes: its empty tables fit well into it.
+const SMALLEST: u64 = 1 << 20;
 
 impl Checker<'_> {
     pub(super) fn limits(&mut self, limits: file::Limits, mode: AuthMode) -> Limits {
@@ -35,17 +35,15 @@ impl Checker<'_> {
         }
     }
 
-    /// Nothing is stored in this version: the defaults may be written, and nothing else.
-    pub(super) fn storage(&mut self, storage: &file::Storage) {
-        if let Some(path) = &storage.path {
-            let default = state_dir().map(|dir| dir.join(STORAGE));
-            if Some(self.resolve(&path.value.0)) != default {
-                self.findings.problem(path.at, later::refusal("storage.path"));
-            }
+    pub(super) fn storage(&mut self, storage: &file::Storage) -> Storage {
+        let path = storage.path.as_ref().map_or(STORAGE, |p| p.value.0.as_str());
+        let quota = self.value("storage.quota", storage.quota.as_ref(), QUOTA, text::size);
+        if quota < SMALLEST
+            && let Some(written) = &storage.quota
+        {
+            self.findings.problem(written.at, "`storage.quota`: must be at least 1MiB");
         }
-        if let Some(quota) = storage.quota.as_ref().filter(|q| q.value.0 != QUOTA) {
-            self.findings.problem(quota.at, later::refusal("storage.quota"));
-        }
+        Storage { path: Some(self.resolve(path)), quota }
     }
 }
 

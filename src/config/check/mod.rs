@@ -20,6 +20,7 @@ mod keys;
 mod limits;
 mod secret;
 mod server;
+mod smart;
 mod telemetry;
 mod upstreams;
 
@@ -52,8 +53,8 @@ impl Checker<'_> {
             normalize: limits::normalize(&file.normalize),
             audit: self.audit(file.audit),
             telemetry: self.telemetry(file.telemetry),
+            storage: self.storage(&file.storage),
         };
-        self.storage(&file.storage);
         self.together(&config, &auth, listen_at);
         config
     }

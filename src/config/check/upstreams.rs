@@ -72,6 +72,7 @@ impl Checker<'_> {
             retries: upstream.retry.attempts.map_or(RETRIES, |a| a.value),
             schema_coercion: upstream.schema_coercion.map(|c| c.value.into()),
             tls: self.upstream_tls(&of("tls"), upstream.tls, &target),
+            smart: self.smart(name, upstream.fetch, upstream.search, &target),
             target,
         }
     }

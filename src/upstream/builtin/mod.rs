@@ -4,6 +4,7 @@
 //! Invariant: what `tools/list` shows and what `tools/call` finds come from the same table, `tool::TOOLS`.
 
 mod arguments;
+mod context;
 mod protocol;
 mod reply;
 mod smart_dedup;
@@ -18,28 +19,25 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use tokio::sync::Semaphore;
 
-use super::{BoxFuture, ResponseBody, Upstream, UpstreamError};
-use crate::mcp::era::VERSION_HEADER;
+use super::{BoxFuture, Caller, ResponseBody, Upstream, UpstreamError};
+use crate::{config, mcp::era::VERSION_HEADER, store::Store};
+use context::{Context, Services};
 use reply::Reply;
 
 pub use usage::Usage;
 
-/// Tool calls that compute at the same time; more wait their turn.
-const WORKERS: usize = 4;
-
 /// The built-in upstream. A finished tool call's response carries its [`Usage`] as an extension.
 #[derive(Debug)]
 pub struct Builtin {
-    workers: Arc<Semaphore>,
+    services: Arc<Services>,
 }
 
 impl Builtin {
     /// Costs nothing until a tool is called: tables that tools need load on first use.
     #[must_use]
-    pub fn new() -> Self {
-        Self { workers: Arc::new(Semaphore::new(WORKERS)) }
+    pub fn new(settings: &config::Smart, store: Store) -> Self {
+        Self { services: Arc::new(Services::new(settings, store)) }
     }
 
     async fn answer(&self, call: Request<Bytes>) -> Response<ResponseBody> {
@@ -49,7 +47,9 @@ impl Builtin {
             return response;
         }
         let version = call.headers().get(VERSION_HEADER).cloned();
-        match protocol::answer(version.as_ref(), call.body(), &self.workers).await {
+        let caller = call.extensions().get::<Caller>().cloned().unwrap_or_default();
+        let context = Context::new(Arc::clone(&self.services), caller);
+        match protocol::answer(version.as_ref(), call.body(), context).await {
             Reply::Accepted => with_body(StatusCode::ACCEPTED, Bytes::new()),
             Reply::Message { status, body, usage } => {
                 let mut response = with_body(status, body);
@@ -62,12 +62,6 @@ impl Builtin {
                 response
             }
         }
-    }
-}
-
-impl Default for Builtin {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

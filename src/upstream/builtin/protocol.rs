@@ -1,14 +1,12 @@
 //! The MCP methods that the built-in upstream answers, in both eras. Owns the choice of method and revision; the
 //! tools own their arguments and results. Stateless: no request depends on an earlier one.
 
-use std::sync::Arc;
-
 use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
-use tokio::sync::Semaphore;
 
 use super::{
+    context::Context,
     reply::Reply,
     tool::{self, TOOLS},
 };
@@ -46,7 +44,7 @@ struct Call<'a> {
 }
 
 /// Answers one JSON-RPC message. `version` is the `MCP-Protocol-Version` header.
-pub(super) async fn answer(version: Option<&HeaderValue>, body: &[u8], workers: &Arc<Semaphore>) -> Reply {
+pub(super) async fn answer(version: Option<&HeaderValue>, body: &[u8], context: Context) -> Reply {
     let message: Message<'_> = match serde_json::from_slice(body) {
         Ok(message) if body.trim_ascii_start().starts_with(b"{") => message,
         Err(e) if !e.is_data() => return malformed(PARSE_ERROR, "the body is not JSON"),
@@ -58,7 +56,7 @@ pub(super) async fn answer(version: Option<&HeaderValue>, body: &[u8], workers: 
         _ => Map::new(),
     };
     match classify(version, &params) {
-        Ok(era) => dispatch(method, Call { id, era, params }, workers).await,
+        Ok(era) => dispatch(method, Call { id, era, params }, context).await,
         Err(unknown) => unsupported(id, &unknown),
     }
 }
@@ -88,13 +86,13 @@ fn unsupported(id: &RawValue, requested: &str) -> Reply {
     Reply::error(StatusCode::BAD_REQUEST, Some(id), UNSUPPORTED_VERSION, message, Some(data))
 }
 
-async fn dispatch(method: &str, call: Call<'_>, workers: &Arc<Semaphore>) -> Reply {
+async fn dispatch(method: &str, call: Call<'_>, context: Context) -> Reply {
     match (call.era, method) {
         (Era::Legacy, "initialize") => initialize(&call),
         (Era::Legacy, "ping") => Reply::result(call.id, &json!({})),
         (Era::Modern, "server/discover") => discover(&call),
         (_, "tools/list") => list(&call),
-        (_, "tools/call") => call_tool(call, workers).await,
+        (_, "tools/call") => call_tool(call, context).await,
         _ => not_found(&call, method),
     }
 }
@@ -143,7 +141,7 @@ fn list(call: &Call<'_>) -> Reply {
     }
 }
 
-async fn call_tool(mut call: Call<'_>, workers: &Arc<Semaphore>) -> Reply {
+async fn call_tool(mut call: Call<'_>, context: Context) -> Reply {
     let name = match call.params.get("name") {
         Some(Value::String(name)) => name,
         _ => return invalid_params(call.id, "tools/call needs params.name, a string"),
@@ -152,7 +150,8 @@ async fn call_tool(mut call: Call<'_>, workers: &Arc<Semaphore>) -> Reply {
         return invalid_params(call.id, "unknown tool; tools/list names those that are here");
     };
     let arguments = call.params.remove("arguments").unwrap_or_default();
-    let (result, usage) = tool::run(tool, arguments, workers).await;
+    let (outcome, usage) = tool::run(tool, arguments, context).await;
+    let result = tool::as_result(outcome);
     let result = match call.era {
         Era::Legacy => result,
         Era::Modern => modern(result, false),

@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{Builtin, Usage, tool::TOOLS};
-use crate::upstream::Upstream;
+use crate::{config, store::Store, upstream::Upstream};
 
 struct Answer {
     status: StatusCode,
@@ -17,7 +17,9 @@ struct Answer {
 }
 
 async fn send(request: Request<Bytes>) -> Answer {
-    let (head, body) = Builtin::new().call(request).await.expect("never fails").into_parts();
+    let store = Store::open(None, 64 << 20).expect("memory");
+    let builtin = Builtin::new(&config::Smart::default(), store);
+    let (head, body) = builtin.call(request).await.expect("never fails").into_parts();
     let text =
         String::from_utf8(body.collect().await.expect("a whole body").to_bytes().to_vec()).expect("UTF-8");
     let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).expect("JSON") };

@@ -1,15 +1,16 @@
 //! What all built-in tools share: the table of them, how one is run, and the form of results and errors.
 //! Invariant: whatever a tool does, the caller gets a result; a failure is one with `isError`.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
+    arguments::Arguments,
+    context::Context,
     smart_dedup,
-    usage::{self, Usage},
+    usage::{Basis, Usage},
 };
+use crate::{text::tokens, upstream::BoxFuture};
 
 /// Every built-in tool, in the order of `tools/list`.
 pub(super) static TOOLS: [Tool; 1] = [smart_dedup::TOOL];
@@ -25,8 +26,8 @@ pub(super) struct Tool {
     pub(super) output: fn() -> Value,
     /// `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`.
     pub(super) hints: Hints,
-    /// The work itself; runs on a thread that may block.
-    pub(super) run: fn(Map<String, Value>) -> Result<Done, ToolError>,
+    /// The work itself.
+    pub(super) run: fn(Context, Arguments) -> BoxFuture<'static, Result<Done, ToolError>>,
 }
 
 /// Tool annotations; all four are always sent.
@@ -41,8 +42,10 @@ pub(super) struct Hints {
 pub(super) struct Done {
     /// The structured result without its usage block: an object.
     pub(super) value: Map<String, Value>,
-    /// Tokens of the material worked on, which came inline.
+    /// Tokens of the material worked on.
     pub(super) tokens_in: u64,
+    /// Where the material came from.
+    pub(super) basis: Basis,
 }
 
 /// A tool's failure, for the model to act on.
@@ -66,12 +69,17 @@ impl ToolError {
         self
     }
 
-    fn into_result(self) -> Value {
+    /// As results show it.
+    pub(super) fn to_json(&self) -> Value {
         let mut error = json!({"code": self.code, "message": self.message, "retryable": self.retryable});
-        if let Some(details) = self.details {
-            error["details"] = details;
+        if let Some(details) = &self.details {
+            error["details"] = details.clone();
         }
-        let text = json!({ "error": error }).to_string();
+        error
+    }
+
+    fn into_result(self) -> Value {
+        let text = json!({ "error": self.to_json() }).to_string();
         json!({"content": [{"type": "text", "text": text}], "isError": true})
     }
 }
@@ -96,47 +104,49 @@ impl Tool {
     }
 }
 
-/// Runs a tool on a blocking thread, when one of `workers` is free. The permit stays with the work: a caller
-/// that leaves does not make room before the work has ended.
+/// Runs a tool.
 pub(super) async fn run(
     tool: &'static Tool,
     arguments: Value,
-    workers: &Arc<Semaphore>,
-) -> (Value, Option<Usage>) {
+    context: Context,
+) -> (Result<Value, ToolError>, Option<Usage>) {
     let arguments = match arguments {
         Value::Object(map) => map,
         Value::Null => Map::new(),
         Value::Array(list) if list.is_empty() => Map::new(),
-        _ => return (ToolError::new("invalid_arguments", "arguments must be an object").into_result(), None),
+        _ => return (Err(ToolError::new("invalid_arguments", "arguments must be an object")), None),
     };
-    let permit = workers.clone().acquire_owned().await.expect("the semaphore is never closed");
-    let work = tokio::task::spawn_blocking(move || {
-        let result = (tool.run)(arguments).map(finish);
-        drop(permit);
-        result
-    });
+    let program = context.caller.program;
+    // A task of its own, so that a panic ends the call alone; a caller that leaves ends it.
+    let work = AbortOnDropHandle::new(tokio::spawn((tool.run)(context, Arguments::new(arguments))));
     match work.await {
-        Ok(Ok((result, usage))) => (result, Some(usage)),
-        Ok(Err(error)) => (error.into_result(), None),
+        Ok(Ok(done)) => {
+            let (value, usage) = finish(done, program);
+            (Ok(value), Some(usage))
+        }
+        Ok(Err(error)) => (Err(error), None),
         Err(_panicked) => {
             tracing::error!(tool = tool.name, "a built-in tool panicked");
-            (
-                ToolError::new("internal", "the tool failed inside; report it if it happens again")
-                    .into_result(),
-                None,
-            )
+            (Err(ToolError::new("internal", "the tool failed inside; report it if it happens again")), None)
         }
     }
 }
 
-/// Adds the usage block, and the same JSON as text for hosts that know only that.
-fn finish(done: Done) -> (Value, Usage) {
+/// The result as hosts want it: structured, and the same JSON as text for those that know only that.
+pub(super) fn as_result(outcome: Result<Value, ToolError>) -> Value {
+    match outcome {
+        Ok(value) => {
+            let text = value.to_string();
+            json!({"content": [{"type": "text", "text": text}], "structuredContent": value, "isError": false})
+        }
+        Err(error) => error.into_result(),
+    }
+}
+
+/// Adds the usage block.
+fn finish(done: Done, program: bool) -> (Value, Usage) {
     let mut value = Value::Object(done.value);
-    let usage = Usage::inline(done.tokens_in, usage::count(&value.to_string()));
+    let usage = Usage::of(done.basis, done.tokens_in, tokens::count(&value.to_string()), program);
     value["usage"] = serde_json::to_value(usage.block()).expect("a struct of plain numbers is JSON");
-    let text = value.to_string();
-    (
-        json!({"content": [{"type": "text", "text": text}], "structuredContent": value, "isError": false}),
-        usage,
-    )
+    (value, usage)
 }

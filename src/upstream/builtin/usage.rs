@@ -1,5 +1,4 @@
-//! Token counts and the `usage` block of results. Owns the tokenizer, which loads (some tens of MiB) when the
-//! first count is asked for and not before. Invariant: text that the caller sent inline never counts as saved.
+//! The `usage` block of results. Invariant: text that a model sent inline never counts as saved, nor does growth.
 
 use serde::Serialize;
 
@@ -12,6 +11,24 @@ pub struct Usage {
     pub tokens_out: u64,
     /// The part of the reduction that never entered the caller's context.
     pub tokens_saved: u64,
+    basis: &'static str,
+}
+
+/// Where the material of a call came from, which decides what can be saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// Nothing that the caller would have read otherwise.
+    None,
+    /// The arguments.
+    Inline,
+    /// A reference.
+    ByReference,
+    /// A page, which would have been read as Markdown.
+    FullPageMarkdown,
+    /// The steps of a pipeline.
+    Pipe,
+    /// Hits of several engines.
+    DuplicateResults,
 }
 
 /// The `usage` member of a result.
@@ -29,12 +46,22 @@ pub(super) struct UsageBlock {
 }
 
 impl Usage {
-    /// For material that came inline in the arguments: the caller has paid for it already, so nothing is saved.
-    pub(super) fn inline(tokens_in: u64, tokens_out: u64) -> Self {
-        Self { tokens_in, tokens_out, tokens_saved: 0 }
+    /// `program`: the caller is a program, so that what it sends inline has cost a model nothing.
+    pub(super) fn of(basis: Basis, tokens_in: u64, tokens_out: u64, program: bool) -> Self {
+        let reduced = tokens_in.saturating_sub(tokens_out);
+        let (basis, tokens_saved) = match basis {
+            Basis::None => ("none", 0),
+            Basis::Inline if program => ("program", reduced),
+            Basis::Inline => ("inline", 0),
+            Basis::ByReference => ("by_reference", reduced),
+            Basis::FullPageMarkdown => ("full_page_markdown", reduced),
+            Basis::Pipe => ("pipe", reduced),
+            Basis::DuplicateResults => ("duplicate_results", reduced),
+        };
+        Self { tokens_in, tokens_out, tokens_saved, basis }
     }
 
-    /// The block. The charge is what the result weighs; no budget applies in this version, so none remains.
+    /// The block. The charge is what the result weighs.
     pub(super) fn block(self) -> UsageBlock {
         UsageBlock {
             tokenizer: "o200k_base",
@@ -42,15 +69,10 @@ impl Usage {
             tokens_out: self.tokens_out,
             tokens_reduced: self.tokens_in.saturating_sub(self.tokens_out),
             tokens_saved: self.tokens_saved,
-            savings_basis: "inline",
+            savings_basis: self.basis,
             tokens_charged: self.tokens_out,
             budget_remaining: None,
             est_usd_saved: None,
         }
     }
-}
-
-/// Counts the o200k tokens of `text`: about 20 MB/s, and 0.1 s more the first time.
-pub(super) fn count(text: &str) -> u64 {
-    bpe_openai::o200k_base().count(text) as u64
 }

@@ -27,6 +27,7 @@ use smartgate::{
 /// Settings of an upstream at `url` with the defaults of the configuration file.
 fn config(url: &str) -> Config {
     Config {
+        smart: Default::default(),
         name: "files".into(),
         target: Target::Http(url.parse().unwrap()),
         protocol: None,

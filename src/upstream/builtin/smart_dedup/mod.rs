@@ -15,9 +15,11 @@ use serde_json::{Map, Value, json};
 use self::group::{Duplicate, Rule, duplicates};
 use super::{
     arguments::{Arguments, invalid},
+    context::Context,
     tool::{Done, Hints, Tool, ToolError},
-    usage,
+    usage::Basis,
 };
+use crate::{store::refs, text::tokens, upstream::BoxFuture};
 
 /// The tool.
 pub(super) const TOOL: Tool = Tool {
@@ -88,17 +90,45 @@ struct Options {
     warnings: Vec<&'static str>,
 }
 
-fn run(arguments: Map<String, Value>) -> Result<Done, ToolError> {
-    let options = read(arguments)?;
+fn run(context: Context, arguments: Arguments) -> BoxFuture<'static, Result<Done, ToolError>> {
+    Box::pin(async move {
+        let mut options = read(arguments)?;
+        let basis = resolve(&context, &mut options.texts).await?;
+        context.compute(move || dedup(options, basis)).await
+    })
+}
+
+/// Puts the documents in the place of their references.
+async fn resolve(context: &Context, texts: &mut [String]) -> Result<Basis, ToolError> {
+    let mut basis = Basis::Inline;
+    for (at, text) in texts.iter_mut().enumerate() {
+        if refs::is_reference(text) {
+            let found = context.resolve(text).await;
+            *text = found.map_err(|e| e.with_details(json!({"index": at})))?;
+            basis = Basis::ByReference;
+        }
+        check(at, text)?;
+    }
+    let total = texts.iter().map(String::len).sum::<usize>();
+    if total > MAX_TOTAL {
+        let message = "all texts together must be at most 2 MiB; send them in parts";
+        return Err(
+            ToolError::new("too_large", message).with_details(json!({"limit": MAX_TOTAL, "given": total}))
+        );
+    }
+    Ok(basis)
+}
+
+fn dedup(options: Options, basis: Basis) -> Result<Done, ToolError> {
     // The tokenizer takes as long as all the rest, so the two run side by side.
     let (tokens_in, found) = thread::scope(|scope| {
-        let count = scope.spawn(|| options.texts.iter().map(|text| usage::count(text)).sum());
+        let count = scope.spawn(|| options.texts.iter().map(|text| tokens::count(text)).sum());
         let found = find(&options);
         (count.join(), found)
     });
     let tokens_in = tokens_in.unwrap_or_else(|panic| resume_unwind(panic));
     let found = found?;
-    Ok(Done { value: report(found, options), tokens_in })
+    Ok(Done { value: report(found, options), tokens_in, basis })
 }
 
 fn find(options: &Options) -> Result<Found, ToolError> {
@@ -176,8 +206,7 @@ fn report(found: Found, options: Options) -> Map<String, Value> {
     value
 }
 
-fn read(arguments: Map<String, Value>) -> Result<Options, ToolError> {
-    let mut arguments = Arguments::new(arguments);
+fn read(mut arguments: Arguments) -> Result<Options, ToolError> {
     let texts = texts(arguments.take("texts"))?;
     let given = arguments.number("threshold")?.unwrap_or(DEFAULT_THRESHOLD);
     if !(0.0..=1.0).contains(&given) {
@@ -211,28 +240,14 @@ fn texts(value: Option<Value>) -> Result<Vec<String>, ToolError> {
         return Err(ToolError::new("too_many_items", message)
             .with_details(json!({"limit": MAX_TEXTS, "given": items.len()})));
     }
-    let mut total = 0;
-    let mut texts = Vec::with_capacity(items.len());
-    for (at, item) in items.into_iter().enumerate() {
-        let Value::String(text) = item else { return Err(invalid(format!("texts[{at}] must be a string"))) };
-        check(at, &text)?;
-        total += text.len();
-        texts.push(text);
-    }
-    if total > MAX_TOTAL {
-        let message = "all texts together must be at most 2 MiB; send them in parts";
-        return Err(
-            ToolError::new("too_large", message).with_details(json!({"limit": MAX_TOTAL, "given": total}))
-        );
-    }
-    Ok(texts)
+    let text = |(at, item)| match item {
+        Value::String(text) => Ok(text),
+        _ => Err(invalid(format!("texts[{at}] must be a string"))),
+    };
+    items.into_iter().enumerate().map(text).collect()
 }
 
 fn check(at: usize, text: &str) -> Result<(), ToolError> {
-    if is_reference(text) {
-        let message = "this reference is unknown or has expired; send the text itself";
-        return Err(ToolError::new("ref_not_found", message).with_details(json!({"index": at})));
-    }
     if text.len() > MAX_TEXT && text.chars().count() > MAX_TEXT {
         let message = format!("each text must be at most {MAX_TEXT} characters; split it");
         return Err(
@@ -240,11 +255,4 @@ fn check(at: usize, text: &str) -> Result<(), ToolError> {
         );
     }
     Ok(())
-}
-
-/// `cx_` and a ULID. None is ever known: this version keeps no documents.
-fn is_reference(text: &str) -> bool {
-    let Some(ulid) = text.strip_prefix("cx_") else { return false };
-    ulid.len() == 26
-        && ulid.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase() && !b"ILOU".contains(&b))
 }

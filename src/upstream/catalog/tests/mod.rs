@@ -38,6 +38,7 @@ struct Running {
 impl Running {
     fn on(address: std::net::SocketAddr, protocol: Option<&str>, timeout: Duration) -> Self {
         let upstream = Upstream {
+            smart: Default::default(),
             name: "peer".into(),
             target: Target::Http(format!("http://{address}/mcp").parse().expect("a URL")),
             protocol: None,

@@ -1,0 +1,18 @@
+-- Tokens used, for each wall and window of it.
+CREATE TABLE ledger (
+    scope TEXT NOT NULL,
+    name TEXT NOT NULL,
+    window TEXT NOT NULL,
+    begins INTEGER NOT NULL,
+    used INTEGER NOT NULL,
+    PRIMARY KEY (scope, name, window, begins)
+) WITHOUT ROWID;
+-- Answers given under an idempotency key.
+CREATE TABLE answers (
+    tenant TEXT NOT NULL,
+    key TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    expires INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key)
+);
+CREATE INDEX answers_expires ON answers (expires);

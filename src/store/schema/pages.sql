@@ -1,0 +1,11 @@
+-- Fetched pages as they came, for revalidation. `body` is zstd; `owner` is "" for what anyone may see.
+CREATE TABLE pages (
+    owner TEXT NOT NULL,
+    url TEXT NOT NULL,
+    response TEXT NOT NULL,
+    body BLOB NOT NULL,
+    fresh_until INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    PRIMARY KEY (owner, url)
+);
+CREATE INDEX pages_expires ON pages (expires);
