@@ -234,6 +234,7 @@ fn key(
             program: key.caller == config::CallerKind::Program,
             memory: key.memory.clone().into(),
             index_fetches: key.index_fetches,
+            nested: None,
         },
     };
     Key { name: Arc::clone(&key.name), sha256: key.sha256, expires: key.expires, buckets, facts }

@@ -11,12 +11,14 @@ use std::{
 use clap::{Parser, Subcommand, error::ErrorKind};
 
 pub mod audit;
+pub mod call;
 pub mod check;
 pub mod connect;
 pub mod key;
 pub mod normalize;
 pub mod schema;
 pub mod serve;
+pub mod tools;
 
 /// Exit code for wrong usage or configuration (`EX_USAGE` of sysexits.h).
 pub const USAGE: u8 = 64;
@@ -27,7 +29,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["call", "doctor", "health", "index", "init", "inject", "pin", "replay", "tools"];
+const LATER: &[&str] = &["doctor", "health", "index", "init", "inject", "pin", "replay"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -52,6 +54,10 @@ enum Command {
     Connect(connect::Args),
     /// Show what would be forwarded for the JSON-RPC body on stdin
     Normalize(normalize::Args),
+    /// List the built-in tools and what each costs a model
+    Tools(tools::Args),
+    /// Call a built-in tool here, without a gateway
+    Call(call::Args),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::Args),
     /// What clap does not know: a later command or a typing error
@@ -75,6 +81,8 @@ fn run(command: Command) -> ExitCode {
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),
         Command::Normalize(args) => normalize::run(args),
+        Command::Tools(args) => tools::run(args),
+        Command::Call(args) => call::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Unknown(words) => unknown(&words),
     }

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     audit::record::{Outcome, Tokens},
+    config::Target,
     mcp::{
         era::Era,
         response::{Format, Keep, ResponseScanner},
@@ -45,11 +46,19 @@ impl Gateway {
         let Prepared { body, headers, facts } = prepared;
         let Facts { awaits, era, id, is_discover, is_tool_list, repeatable, opens } = facts;
         let spec = &caller.route.spec;
+        let mut to_upstream = caller.to_upstream();
+        if spec.target == Target::Builtin && awaits == Awaits::Answer {
+            let (peer, mask) = {
+                let call = open(call);
+                (call.peer.ip(), call.mask.clone())
+            };
+            to_upstream.nested = Some(self.children(&open(call).guard, caller, peer, &mask));
+        }
         let outgoing = Outgoing {
             method: Method::POST,
             headers,
             body,
-            caller: caller.to_upstream(),
+            caller: to_upstream,
             forward: forward.map(ForwardPath),
             limit: (awaits != Awaits::Stream).then_some(spec.timeout),
             repeatable,
@@ -292,7 +301,7 @@ fn accepted(call: &mut Option<Call>, head: response::Parts) -> Response<GatewayB
     response
 }
 
-fn tokens(used: &Usage) -> Tokens {
+pub(super) fn tokens(used: &Usage) -> Tokens {
     Tokens { input: used.tokens_in, output: used.tokens_out, saved: used.tokens_saved }
 }
 

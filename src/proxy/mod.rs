@@ -20,6 +20,7 @@ mod guard;
 mod headers;
 pub mod limits;
 mod mask;
+mod nested;
 mod observe;
 mod prepare;
 mod read;
@@ -61,7 +62,7 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     /// The catalogs' tasks, waited for at the end.
     pub tasks: TaskTracker,
-    gate: Gate,
+    gate: Arc<Gate>,
     sessions: Arc<Sessions>,
 }
 
@@ -119,7 +120,7 @@ impl Gateway {
             desk: Arc::new(desk),
             metrics,
             tasks,
-            gate: Gate::default(),
+            gate: Arc::default(),
             sessions: Arc::default(),
         }
     }

@@ -67,7 +67,7 @@ pub(super) struct Facts {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Caller<'a> {
     /// The configuration of this call.
-    pub snapshot: &'a Snapshot,
+    pub snapshot: &'a Arc<Snapshot>,
     /// The upstream.
     pub route: &'a Arc<Route>,
     /// The key, where keys are asked for.
@@ -328,7 +328,7 @@ fn finish_headers(
     }
 }
 
-fn keep(capture: Capture, arguments: Option<&[u8]>, mask: &Mask) -> Payload {
+pub(super) fn keep(capture: Capture, arguments: Option<&[u8]>, mask: &Mask) -> Payload {
     let Some(bytes) = arguments else { return Payload::None };
     let sha256 = || Sha256::digest(bytes).into();
     match capture {

@@ -10,6 +10,7 @@ use std::{error::Error, future::Future, pin::Pin, sync::Arc};
 use ::http::{Request, Response, uri::PathAndQuery};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
+use serde_json::Value;
 
 use crate::config;
 
@@ -45,6 +46,18 @@ pub struct Caller {
     pub memory: Arc<[config::MemoryScope]>,
     /// Whether pages that it fetches go into its tenant's search index.
     pub index_fetches: bool,
+    /// How a tool calls another one; without it, directly.
+    pub nested: Option<Arc<dyn Nested>>,
+}
+
+/// Calls that a tool makes for its caller: the gateway checks, limits and records them like any other.
+pub trait Nested: Send + Sync + std::fmt::Debug {
+    /// Calls a tool of the same upstream. Gives its structured result, or the error object of a failed one.
+    fn call(
+        self: Arc<Self>,
+        tool: &'static str,
+        arguments: Value,
+    ) -> BoxFuture<'static, Result<Value, Value>>;
 }
 
 impl Default for Caller {
@@ -54,6 +67,7 @@ impl Default for Caller {
             program: false,
             memory: Arc::new([config::MemoryScope { namespace: None, write: true }]),
             index_fetches: false,
+            nested: None,
         }
     }
 }

@@ -8,6 +8,7 @@ mod context;
 mod protocol;
 mod reply;
 mod smart_dedup;
+mod smart_pipe;
 mod tool;
 mod usage;
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
+use serde_json::Value;
 
 use super::{BoxFuture, Caller, ResponseBody, Upstream, UpstreamError};
 use crate::{config, mcp::era::VERSION_HEADER, store::Store};
@@ -62,6 +64,24 @@ impl Builtin {
                 response
             }
         }
+    }
+}
+
+/// The definition of every tool as `tools/list` shows it, in its order.
+#[must_use]
+pub fn definitions() -> Vec<Value> {
+    tool::TOOLS.iter().map(tool::Tool::listed).collect()
+}
+
+impl Builtin {
+    /// Calls a tool for a program in this process: its structured result, or the error object of a failed call.
+    ///
+    /// # Errors
+    /// `None`: there is no such tool.
+    pub async fn run(&self, tool: &str, arguments: Value, caller: Caller) -> Option<Result<Value, Value>> {
+        let tool = tool::TOOLS.iter().find(|t| t.name == tool)?;
+        let context = Context::new(Arc::clone(&self.services), caller);
+        Some(tool::run(tool, arguments, context).await.0.map_err(|error| error.to_json()))
     }
 }
 

@@ -7,13 +7,13 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     arguments::Arguments,
     context::Context,
-    smart_dedup,
+    smart_dedup, smart_pipe,
     usage::{Basis, Usage},
 };
 use crate::{text::tokens, upstream::BoxFuture};
 
 /// Every built-in tool, in the order of `tools/list`.
-pub(super) static TOOLS: [Tool; 1] = [smart_dedup::TOOL];
+pub(super) static TOOLS: [Tool; 2] = [smart_dedup::TOOL, smart_pipe::TOOL];
 
 /// One tool.
 pub(super) struct Tool {
