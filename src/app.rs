@@ -118,6 +118,9 @@ pub async fn serve(
     if farewell.is_err() {
         tracing::debug!("an upstream did not take the end of the gateway's session");
     }
+    if let Some(store) = gateway.snapshot.load().store.clone() {
+        drop(tokio::task::spawn_blocking(move || store.flush()).await);
+    }
     pages_drain.graceful.cancel();
     pages_drain.force.cancel();
     let paged = pages_task.await;

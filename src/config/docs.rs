@@ -15,10 +15,11 @@ The file is TOML. This page is made from the same source as `smartgate schema`, 
 edit it by hand. `config/` has examples, `config/defaults.toml` every key at its default.
 
 - `smartgate check FILE` reports every problem at once as `file:line:col: message`.
-- Durations: `500ms`, `20s`, `5m`, `2h`. Sizes: `512B`, `64KiB`, `4MiB`, `1GB`. Rates: `10/s`, `120/min`, `1000/h`.
+- Durations: `500ms`, `20s`, `5m`, `2h`. Sizes: `512B`, `64KiB`, `4MiB`, `1GB`. Rates: `10/s`, `120/min`, `1000/h`. Budgets: `500k tokens/day`,
+  `2M tokens/month`.
 - A secret is the value itself, `env:NAME` or `file:PATH` (without the line break at its end). It never shows up in
   problems, logs or records.
-- Relative paths start at the folder of the file. Without a file, the journal lies in `$XDG_STATE_HOME/smartgate`, else
+- Relative paths start at the folder of the file. Without a file, journal and storage lie in `$XDG_STATE_HOME/smartgate`, else
   `~/.local/state/smartgate`.
 - Globs know `*` and `?`; `!` in front excludes, and the last match wins.
 - Unknown keys are refused with the nearest known one. What a later version will have is refused by name.
@@ -71,6 +72,14 @@ fn row(key: &str, property: &Value, root: &Value, rows: &mut Vec<String>) {
         let text = property["description"].as_str().unwrap_or_default();
         rows.push(format!("| `{key}` | table | | {text} |"));
         inner.iter().for_each(|(k, p)| row(&format!("{key}.{k}"), p, root, rows));
+        return;
+    }
+    // Tables by name, each with keys of its own.
+    let each = resolve(&resolved["additionalProperties"], root);
+    if let Some(inner) = each["properties"].as_object() {
+        let text = property["description"].as_str().unwrap_or_default();
+        rows.push(format!("| `{key}.NAME` | table | | {text} |"));
+        inner.iter().for_each(|(k, p)| row(&format!("{key}.NAME.{k}"), p, root, rows));
         return;
     }
     let default = property.get("default").map(|d| format!("`{}`", toml_text(d))).unwrap_or_default();

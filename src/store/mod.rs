@@ -15,6 +15,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, mpsc},
+    thread::JoinHandle,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -73,8 +74,21 @@ impl fmt::Debug for Store {
 struct Inner {
     /// `None` in memory, where everything goes through the writer.
     path: Option<PathBuf>,
-    jobs: mpsc::Sender<Job>,
+    /// Gone only while the store is being dropped.
+    jobs: Option<mpsc::Sender<Job>>,
+    writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+}
+
+impl Drop for Inner {
+    /// Waits for the writer, which then closes the file in order.
+    fn drop(&mut self) {
+        self.readers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        self.jobs = None;
+        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the storage's writer ended before its time");
+        }
+    }
 }
 
 impl Store {
@@ -100,8 +114,13 @@ impl Store {
         }
         settings(&connection, quota).map_err(why)?;
         schema::migrate(&mut connection).map_err(|e| format!("{place}: {e}"))?;
-        let jobs = writer::start(connection).map_err(|e| format!("{place}: {e}"))?;
-        let inner = Inner { path: path.map(Path::to_owned), jobs, readers: Mutex::default() };
+        let (jobs, writer) = writer::start(connection).map_err(|e| format!("{place}: {e}"))?;
+        let inner = Inner {
+            path: path.map(Path::to_owned),
+            jobs: Some(jobs),
+            writer: Some(writer),
+            readers: Mutex::default(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -184,6 +203,13 @@ impl Store {
         Ok(result)
     }
 
+    /// Waits until everything that was queued is on disk. Blocks.
+    pub fn flush(&self) {
+        if let Err(error) = self.write_blocking(|_| Ok(())) {
+            tracing::error!(%error, "the storage was not flushed");
+        }
+    }
+
     fn readers(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.inner.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -217,7 +243,7 @@ impl Store {
             });
             (failed, committed)
         });
-        self.inner.jobs.send(job).map_err(|_| gone())
+        self.inner.jobs.as_ref().and_then(|jobs| jobs.send(job).ok()).ok_or_else(gone)
     }
 }
 

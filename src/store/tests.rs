@@ -70,6 +70,9 @@ fn a_damaged_file_is_refused_with_what_to_do() {
     let (_folder, path, store) = on_disk(QUOTA);
     store.write_blocking(|c| refs::put(c, "ada", "text", 60)).unwrap();
     drop(store);
+    for log in ["-wal", "-shm"] {
+        drop(std::fs::remove_file(format!("{}{log}", path.display())));
+    }
     std::fs::write(&path, b"this is not a database, whatever its name says, and long enough to have a header..........................").unwrap();
     let why = Store::open(Some(&path), QUOTA).unwrap_err();
     assert!(why.contains("move it away"), "{why}");

@@ -4,7 +4,7 @@
 use std::{
     io,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -23,10 +23,10 @@ const BATCH: usize = 64;
 const SWEEP: Duration = Duration::from_secs(60);
 
 /// Starts the thread; it ends when every sender is gone.
-pub(super) fn start(connection: Connection) -> io::Result<Sender<Job>> {
+pub(super) fn start(connection: Connection) -> io::Result<(Sender<Job>, JoinHandle<()>)> {
     let (sender, receiver) = channel();
-    thread::Builder::new().name("store".into()).spawn(move || run(&connection, &receiver))?;
-    Ok(sender)
+    let thread = thread::Builder::new().name("store".into()).spawn(move || run(&connection, &receiver))?;
+    Ok((sender, thread))
 }
 
 fn run(connection: &Connection, jobs: &Receiver<Job>) {
