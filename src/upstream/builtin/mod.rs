@@ -13,6 +13,8 @@ mod tool;
 mod usage;
 
 #[cfg(test)]
+mod docs;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@ mod leaving;
 mod limits;
 mod media;
 mod metrics;
+mod pipes;
 mod reload;
 mod repairs;
 mod routes;

@@ -1,1 +1,135 @@
-//! Pipelines of the tools that are there.
+//! Pipelines of tools that need no network: plans that are refused, references, failures, sums.
+
+use serde_json::{Value, json};
+
+use crate::{
+    config::Smart,
+    store::Store,
+    upstream::{Caller, builtin::Builtin},
+};
+
+async fn pipe(arguments: Value) -> Result<Value, Value> {
+    let builtin = Builtin::new(&Smart::default(), Store::open(None, 64 << 20).unwrap());
+    builtin.run("smart_pipe", arguments, Caller::default()).await.expect("it is there")
+}
+
+fn texts() -> Value {
+    json!([
+        "The cat sat on the mat and slept all day long.",
+        "Another text entirely, about trains.",
+        "The cat sat on the mat and slept all day long."
+    ])
+}
+
+fn two_steps() -> Value {
+    json!([
+        {"id": "first", "tool": "smart_dedup", "args": {"texts": texts()}},
+        {"id": "second", "tool": "smart_dedup", "args": {"texts": {"$from": "first", "path": "/texts"}}},
+    ])
+}
+
+#[tokio::test]
+async fn a_later_step_takes_what_an_earlier_one_gave() {
+    let done = pipe(json!({"steps": two_steps()})).await.unwrap();
+    assert_eq!(done["outputs"]["second"]["texts"].as_array().unwrap().len(), 2, "{done}");
+    assert!(done["outputs"].get("first").is_none());
+    let steps = done["steps"].as_array().unwrap();
+    assert!(steps.iter().all(|s| s["status"] == "ok"));
+    assert!(steps[0]["ref"].as_str().unwrap().starts_with("cx_"));
+    let sum: u64 = steps.iter().map(|s| s["tokens_out"].as_u64().unwrap()).sum();
+    assert_eq!(done["usage"]["tokens_in"], sum);
+    assert_eq!(done["usage"]["savings_basis"], "pipe");
+}
+
+#[tokio::test]
+async fn each_runs_over_items_and_when_skips() {
+    let done = pipe(json!({
+        "input": {"lists": [texts(), ["only one text"], []]},
+        "steps": [
+            {"id": "each_one", "tool": "smart_dedup", "on_error": "skip",
+                "each": {"over": {"$from": "input", "path": "/lists"}, "concurrency": 2}, "args": {"texts": {"$from": "item"}}},
+            {"id": "never", "tool": "smart_dedup", "args": {"texts": ["x"]},
+                "when": {"value": {"$from": "each_one"}, "is": "empty"}},
+            {"id": "needs_never", "tool": "smart_dedup", "args": {"texts": {"$from": "never", "path": "/texts"}}},
+        ],
+        "output": ["each_one", "never"],
+    }))
+    .await
+    .unwrap();
+    let kept: Vec<_> =
+        done["outputs"]["each_one"].as_array().unwrap().iter().map(|r| r["kept"].clone()).collect();
+    assert_eq!(kept, [json!([0, 1]), json!([0])], "the empty list is refused and skipped");
+    assert_eq!(done["steps"][0]["items"], 2);
+    assert_eq!(done["steps"][0]["error"]["code"], "invalid_arguments");
+    assert_eq!(done["steps"][1]["status"], "skipped");
+    assert_eq!(done["steps"][2]["status"], "skipped");
+    assert!(done["outputs"].get("never").is_none());
+}
+
+#[tokio::test]
+async fn a_failed_step_ends_the_pipeline_and_says_which() {
+    let error = pipe(json!({"steps": [
+        {"id": "good", "tool": "smart_dedup", "args": {"texts": ["a text"]}},
+        {"id": "bad", "tool": "smart_dedup", "args": {"texts": []}},
+        {"id": "after", "tool": "smart_dedup", "args": {"texts": ["a text"]}},
+    ]}))
+    .await
+    .unwrap_err();
+    assert_eq!(error["code"], "step_failed");
+    assert_eq!(error["details"]["step"], "bad");
+    assert_eq!(error["details"]["error"]["code"], "invalid_arguments");
+    let ended: Vec<_> =
+        error["details"]["steps"].as_array().unwrap().iter().map(|s| s["status"].clone()).collect();
+    assert_eq!(ended, ["ok", "error"]);
+}
+
+#[tokio::test]
+async fn a_plan_is_refused_before_anything_runs() {
+    let dedup = |id: &str, args: Value| json!({"id": id, "tool": "smart_dedup", "args": args});
+    let from = |id: &str, path: &str| json!({"texts": {"$from": id, "path": path}});
+    for (what, steps) in [
+        ("a later step", json!([dedup("a", from("b", "/texts")), dedup("b", json!({"texts": ["x"]}))])),
+        ("itself", json!([dedup("a", from("a", "/texts"))])),
+        (
+            "a pointer to nothing",
+            json!([dedup("a", json!({"texts": ["x"]})), dedup("b", from("a", "/text"))]),
+        ),
+        ("no such argument", json!([dedup("a", json!({"text": ["x"]}))])),
+        ("a missing argument", json!([dedup("a", json!({}))])),
+        ("a pipe in a pipe", json!([{"id": "a", "tool": "smart_pipe", "args": {}}])),
+        ("item without each", json!([dedup("a", json!({"texts": {"$from": "item"}}))])),
+        ("an id twice", json!([dedup("a", json!({"texts": ["x"]})), dedup("a", json!({"texts": ["x"]}))])),
+        (
+            "a word too much",
+            json!([{"id": "a", "tool": "smart_dedup", "args": {"texts": ["x"]}, "retry": 1}]),
+        ),
+        ("no input of this name", json!([dedup("a", from("input", "/x"))])),
+        ("no steps", json!([])),
+    ] {
+        for dry_run in [true, false] {
+            let error = pipe(json!({"steps": steps, "dry_run": dry_run})).await.expect_err(what);
+            assert_eq!(error["code"], "invalid_pipeline", "{what}: {error}");
+        }
+    }
+    let error =
+        pipe(json!({"template": "research", "input": {"question": "x", "depth": 2}})).await.unwrap_err();
+    assert_eq!(error["code"], "invalid_pipeline");
+    let error = pipe(json!({"template": "research"})).await.unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("question"), "{error}");
+    let dry = pipe(json!({"steps": two_steps(), "dry_run": true})).await.unwrap();
+    assert_eq!(dry["steps"][1]["status"], "planned");
+}
+
+#[tokio::test]
+async fn what_is_too_long_is_cut_and_kept_behind_a_reference() {
+    let long: Vec<String> =
+        (0..200).map(|n| format!("Sentence number {n} of a text that says {n} things.")).collect();
+    let done = pipe(
+        json!({"max_tokens": 64, "steps": [{"id": "a", "tool": "smart_dedup", "args": {"texts": long}}]}),
+    )
+    .await
+    .unwrap();
+    assert_eq!(done["truncated"], true);
+    assert!(done["outputs"]["a"]["ref"].as_str().unwrap().starts_with("cx_"));
+    assert!(crate::text::tokens::count(done["outputs"]["a"]["part"].as_str().unwrap()) <= 64);
+}
