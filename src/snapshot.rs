@@ -12,11 +12,13 @@ use crate::{
     mcp::normalize::{self, Rules},
     policy::{
         auth::{Key, KeyTable},
+        budget::{Account, Ledger, Scope, Unit, Wall, Wallet, Window},
         origin::OriginPolicy,
         rate_limit::{Buckets, Quota},
     },
     proxy::limits::Limits,
     store::Store,
+    text::tokens,
     upstream::{Caller, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream},
 };
 
@@ -72,6 +74,8 @@ pub struct Snapshot {
     pub limits: Limits,
     /// The storage, where something needs it.
     pub store: Option<Store>,
+    /// What has been used of budgets; there is one where there is storage.
+    pub ledger: Option<Arc<Ledger>>,
     /// Where to, by name.
     pub routes: BTreeMap<Arc<str>, Arc<Route>>,
 }
@@ -90,6 +94,10 @@ impl Snapshot {
             }
             None => None,
         };
+        let ledger = match (before.and_then(|b| b.ledger.clone()), &store) {
+            (None, Some(store)) => Some(Arc::new(Ledger::open(store.clone())?)),
+            (kept, _) => kept,
+        };
         let mut routes = BTreeMap::new();
         let mut fresh = Vec::new();
         for spec in &config.upstreams {
@@ -98,7 +106,7 @@ impl Snapshot {
                 Some(route) => Arc::clone(route),
                 None => {
                     let route = Arc::new(
-                        Route::new(spec, store.as_ref())
+                        Route::new(spec, store.as_ref(), ledger.as_ref())
                             .map_err(|e| format!("upstream {}: {e}", spec.name))?,
                     );
                     fresh.push(Arc::clone(&route));
@@ -114,16 +122,22 @@ impl Snapshot {
             per_tool: config.limits.per_tool.iter().map(|(g, r)| (g.clone(), quota(*r))).collect(),
         };
         let moved = before.and_then(|b| limits.moved_from(&b.limits));
+        if config.keys.iter().any(|k| k.budget.is_some()) {
+            // The first call with a budget should not wait for the encoder to load.
+            drop(tasks.spawn_blocking(|| tokens::count("")));
+        }
+        let compiled = |k| key(k, &limits, before, moved.as_deref(), ledger.as_ref());
         Ok(Self {
             origin: OriginPolicy::new(
                 &config.server.allowed_origins,
                 &config.server.allowed_hosts,
                 config.server.listen.ip().is_loopback(),
             ),
-            keys: KeyTable::new(config.keys.iter().map(|k| key(k, &limits, before, moved.as_deref()))),
+            keys: KeyTable::new(config.keys.iter().map(compiled)),
             limits,
             routes,
             store,
+            ledger,
             config,
         })
     }
@@ -172,7 +186,11 @@ impl Snapshot {
 }
 
 impl Route {
-    fn new(spec: &config::Upstream, store: Option<&Store>) -> Result<Self, String> {
+    fn new(
+        spec: &config::Upstream,
+        store: Option<&Store>,
+        ledger: Option<&Arc<Ledger>>,
+    ) -> Result<Self, String> {
         let (upstream, address, port, place): (Arc<dyn Upstream>, _, _, _) = match &spec.target {
             Target::Http(url) => {
                 let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
@@ -184,8 +202,10 @@ impl Route {
                 )
             }
             Target::Builtin => {
-                let store = store.expect("a configuration with the built-in tools needs the storage");
-                (Arc::new(Builtin::new(&spec.smart, store.clone())), "builtin", 0, None)
+                let needs = "a configuration with the built-in tools needs the storage";
+                let (store, ledger) = store.zip(ledger).expect(needs);
+                let tools = Builtin::new(&spec.smart, store.clone(), Arc::clone(ledger));
+                (Arc::new(tools), "builtin", 0, None)
             }
         };
         Ok(Self {
@@ -218,6 +238,7 @@ fn key(
     limits: &Limits,
     before: Option<&Snapshot>,
     moved: Option<&[Option<usize>]>,
+    ledger: Option<&Arc<Ledger>>,
 ) -> Key<KeyFacts> {
     let same = before.and_then(|b| b.keys.by_hash(&key.sha256));
     let buckets = match (same, moved) {
@@ -235,9 +256,21 @@ fn key(
             memory: key.memory.clone().into(),
             index_fetches: key.index_fetches,
             nested: None,
+            wallet: key.budget.zip(ledger).map(|(b, l)| Wallet::new(Arc::clone(l), walls(key, b))),
+            held: 0,
         },
     };
     Key { name: Arc::clone(&key.name), sha256: key.sha256, expires: key.expires, buckets, facts }
+}
+
+/// What a key may use. Teams and plans will add walls of theirs.
+fn walls(key: &config::Key, budget: config::Budget) -> Arc<[Wall]> {
+    let window = match budget.window {
+        config::Window::Day => Window::Day,
+        config::Window::Month => Window::Month,
+    };
+    let account = Account { scope: Scope::Key, name: Arc::clone(&key.name), window, unit: Unit::Tokens };
+    [Wall { account, limit: budget.tokens }].into()
 }
 
 fn quota(rate: config::Rate) -> Quota {

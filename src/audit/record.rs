@@ -197,7 +197,7 @@ pub struct Record {
     pub arguments: Payload,
     /// What is kept of the result.
     pub result: Payload,
-    /// Where the tool is built in: what it worked on and gave back.
+    /// Where the tool is built in or a budget applies: what it worked on and gave back.
     pub tokens: Option<Tokens>,
     /// `1.1` or `2`.
     pub http_version: &'static str,

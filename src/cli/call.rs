@@ -6,6 +6,7 @@ use std::{
     io::{self, IsTerminal, Read, Write as _},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 use super::{FAILURE, USAGE, print, usage};
 use crate::{
     config::{self, CliOverrides, Config, Smart, Target},
+    policy::budget::Ledger,
     store::Store,
     upstream::{
         Caller,
@@ -133,9 +135,10 @@ fn call(config: &Config, tool: &str, arguments: Value) -> Result<Result<Value, V
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start the runtime: {e}"))?;
     let store = Store::open(config.storage.path.as_deref(), config.storage.quota)?;
+    let ledger = Arc::new(Ledger::open(store.clone())?);
     let smart = config.upstreams.iter().find(|u| u.target == Target::Builtin).map(|u| u.smart.clone());
     runtime.block_on(async {
-        let builtin = Builtin::new(&smart.unwrap_or_else(Smart::default), store);
+        let builtin = Builtin::new(&smart.unwrap_or_else(Smart::default), store, ledger);
         let caller = Caller { program: true, ..Caller::default() };
         let work = builtin.run(tool, arguments, caller);
         Ok(with_a_line(tool, work).await.expect("the tool was found before"))

@@ -15,8 +15,11 @@ The file is TOML. This page is made from the same source as `smartgate schema`, 
 edit it by hand. `config/` has examples, `config/defaults.toml` every key at its default.
 
 - `smartgate check FILE` reports every problem at once as `file:line:col: message`.
-- Durations: `500ms`, `20s`, `5m`, `2h`. Sizes: `512B`, `64KiB`, `4MiB`, `1GB`. Rates: `10/s`, `120/min`, `1000/h`. Budgets: `500k tokens/day`,
-  `2M tokens/month`.
+- Durations: `500ms`, `20s`, `5m`, `2h`. Sizes: `512B`, `64KiB`, `4MiB`, `1GB`. Rates: `10/s`, `120/min`, `1000/h`.
+- Budgets: `500k tokens/day`, `2M tokens/month`, in o200k tokens and by the calendar in UTC. Each tool call of the key holds before it goes out
+  what it will probably take, and takes what it took: of a built-in tool the result, of another server the arguments and the result.
+  A call that does not fit is refused with `budget_exhausted`; lists, `ping`, `initialize`, `server/discover` and the tool
+  `smart_budget_guard` always go on. What was used outlives restarts and changes of the budget; it belongs to the key's name.
 - A secret is the value itself, `env:NAME` or `file:PATH` (without the line break at its end). It never shows up in
   problems, logs or records.
 - Relative paths start at the folder of the file. Without a file, journal and storage lie in `$XDG_STATE_HOME/smartgate`, else

@@ -210,7 +210,7 @@ pub(super) struct Key {
     pub(super) tools: Option<Vec<At<GlobText>>>,
     /// Its own rate. Default: `limits.rate`.
     pub(super) rate: Option<At<RateText>>,
-    /// Tokens it may use in a calendar day or month (UTC). Default: no limit.
+    /// Tokens that its tool calls may use in a calendar day or month (UTC), such as `2M tokens/month`. Default: no limit.
     pub(super) budget: Option<At<BudgetText>>,
     /// Pages that it fetches go into the `local` search index, for its tenant alone.
     #[schemars(extend("default" = false))]

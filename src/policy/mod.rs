@@ -1,6 +1,7 @@
-//! Who may call what, how often: synchronous decisions over compiled tables. No I/O, no HTTP statuses.
+//! Who may call what, how often, how much: decisions over compiled tables that wait for nothing. No HTTP statuses.
 
 pub mod access;
 pub mod auth;
+pub mod budget;
 pub mod origin;
 pub mod rate_limit;

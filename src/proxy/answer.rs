@@ -18,6 +18,7 @@ use super::{
     prepare::{Caller, Facts, Prepared},
     send::{self, Outgoing},
     sessions, shape,
+    spend::Spending,
 };
 use crate::{
     audit::record::{Outcome, Tokens},
@@ -43,10 +44,15 @@ impl Gateway {
         prepared: Prepared,
         forward: Option<PathAndQuery>,
     ) -> Result<Response<GatewayBody>, Cause> {
-        let Prepared { body, headers, facts } = prepared;
+        let Prepared { body, headers, facts, spend } = prepared;
         let Facts { awaits, era, id, is_discover, is_tool_list, repeatable, opens } = facts;
         let spec = &caller.route.spec;
         let mut to_upstream = caller.to_upstream();
+        if let Some(spend) = spend {
+            let spending = spend.hold(caller, &self.tasks).await?;
+            to_upstream.held = spending.held();
+            open(call).spending = Some(spending);
+        }
         if spec.target == Target::Builtin && awaits == Awaits::Answer {
             let (peer, mask) = {
                 let call = open(call);
@@ -63,11 +69,21 @@ impl Gateway {
             limit: (awaits != Awaits::Stream).then_some(spec.timeout),
             repeatable,
         };
-        let guard = &mut open(call).guard;
+        let Call { guard, spending, .. } = open(call);
         guard.upstream_version = guard.protocol_version.clone();
-        let (mut head, rest) = send::send(guard, caller.route, outgoing).await?.into_parts();
+        guard.tokens = spending.as_mut().and_then(Spending::begin);
+        let sent = send::send(guard, caller.route, outgoing).await;
+        if let (Err(Cause::UpstreamConnect(_)), Some(spending)) = (&sent, spending.as_mut()) {
+            spending.failed(&guard.attempts);
+        }
+        let (mut head, rest) = sent?.into_parts();
         headers::strip_hop_by_hop(&mut head.headers);
-        guard.tokens = head.extensions.get::<Usage>().map(tokens);
+        if let Some(usage) = head.extensions.get::<Usage>() {
+            guard.tokens = Some(tokens(usage));
+        }
+        if let Some(spending) = spending {
+            spending.answered(head.extensions.get::<Usage>());
+        }
         if awaits == Awaits::Nothing && head.status.is_success() {
             return Ok(accepted(call, head));
         }
@@ -154,7 +170,8 @@ impl Gateway {
         answer: Answer,
         exchange: Exchange,
     ) -> Response<GatewayBody> {
-        let Call { mut guard, .. } = call.take().expect("the call is there until its answer passes");
+        let taken = call.take().expect("the call is there until its answer passes");
+        let Call { mut guard, spending, .. } = taken;
         guard.status = Some(answer.head.status.as_u16());
         if let Some(session) = answer.session() {
             guard.session = Some(hex::encode(session));
@@ -162,8 +179,8 @@ impl Gateway {
         let streams = exchange.format == Some(Format::Sse);
         let catalog = Arc::clone(&caller.route.catalog);
         let sessions = Arc::clone(&self.sessions);
-        let observer =
-            Observer::new(guard, exchange, catalog, sessions, streams.then(|| self.metrics.open_stream()));
+        let present = streams.then(|| self.metrics.open_stream());
+        let observer = Observer::new(guard, exchange, spending, catalog, sessions, present);
         let body = PassingBody::new(answer.first, answer.rest, observer, answer.idle, &self.desk.force);
         Response::from_parts(answer.head, GatewayBody::Passing(Box::new(body)))
     }

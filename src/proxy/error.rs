@@ -8,7 +8,11 @@ use std::{borrow::Cow, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use crate::policy::{auth::AuthFault, rate_limit::Refused};
+use crate::policy::{
+    auth::AuthFault,
+    budget::{self, rfc3339},
+    rate_limit::Refused,
+};
 
 /// Why the gateway itself answers.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub enum Cause {
     UnsupportedMediaType(&'static str),
     /// A rate is used up; which wall.
     RateLimited(&'static str, Refused),
+    /// A budget has too little left.
+    BudgetExhausted(Box<budget::Refused>),
     /// Too many calls in flight.
     Concurrency(usize),
     /// No connection to the upstream.
@@ -82,6 +88,7 @@ impl Cause {
             Self::BodyTooLarge(_) => Row(413, 413, "body_too_large"),
             Self::UnsupportedMediaType(_) => Row(415, 415, "unsupported_media_type"),
             Self::RateLimited(..) | Self::Concurrency(_) => Row(429, 429, "rate_limited"),
+            Self::BudgetExhausted(_) => Row(429, 429, "budget_exhausted"),
             Self::Internal => Row(500, -32603, "internal"),
             Self::UpstreamConnect(_) => Row(502, 502, "upstream_connect"),
             Self::UpstreamProtocol(_) => Row(502, 502, "upstream_protocol"),
@@ -107,6 +114,12 @@ impl Cause {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         self.row().2
+    }
+
+    /// Whether a limit or a budget refused.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::RateLimited(..) | Self::Concurrency(_) | Self::BudgetExhausted(_))
     }
 
     /// Whether the upstream failed, rather than the request being refused.
@@ -157,6 +170,7 @@ impl Cause {
                 secs(round_up(r.retry_after))
             )
             .into(),
+            Self::BudgetExhausted(refused) => exhausted(refused).into(),
             Self::Concurrency(limit) => {
                 format!("All {limit} places for calls in flight are taken. Try again shortly, or raise limits.concurrency.").into()
             }
@@ -184,6 +198,7 @@ impl Cause {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited(_, r) => Some(round_up(r.retry_after)),
+            Self::BudgetExhausted(refused) => wait(refused),
             Self::Concurrency(_) | Self::Draining | Self::AuditUnavailable => Some(Duration::from_secs(1)),
             _ => None,
         }
@@ -232,12 +247,56 @@ impl Cause {
                     .unwrap_or_default(),
                 limit = r.quota.limit,
             ),
+            Self::BudgetExhausted(refused) => walled(refused),
             Self::Concurrency(limit) => {
                 format!(",\"wall\":\"concurrency\",\"limit\":{limit},\"used\":{limit},\"resets_at\":null")
             }
             _ => String::new(),
         }
     }
+}
+
+fn exhausted(refused: &budget::Refused) -> String {
+    let budget::Refused { wall, requested } = refused;
+    let (window, scope, unit) = (wall.window.as_str(), wall.scope.as_str(), wall.unit.as_str());
+    let until = match wall.resets_at {
+        Some(at) => format!("wait until {}", rfc3339(at)),
+        None => "open another run".to_owned(),
+    };
+    let advice = if soon(refused) { "calls that go on hold the rest: try again shortly" } else { &until };
+    format!(
+        "The {window} budget of this {scope} has {} of {} {unit} left, and this call needs {requested}. Ask for less (such as \
+         a lower max_tokens), or {advice}.",
+        wall.remaining, wall.limit,
+    )
+}
+
+/// Whether only calls that go on are in the way.
+fn soon(refused: &budget::Refused) -> bool {
+    refused.wall.over_by == 0 && refused.requested <= refused.wall.limit - refused.wall.used
+}
+
+fn wait(refused: &budget::Refused) -> Option<Duration> {
+    if soon(refused) {
+        return Some(Duration::from_secs(1));
+    }
+    let left = refused.wall.resets_at?.saturating_sub(crate::store::now());
+    Some(round_up(Duration::from_millis(u64::try_from(left).unwrap_or(0))))
+}
+
+fn walled(refused: &budget::Refused) -> String {
+    let wall = &refused.wall;
+    let resets_at = wall.resets_at.map_or("null".to_owned(), |at| format!("\"{}\"", rfc3339(at)));
+    format!(
+        ",\"wall\":\"{}\",\"window\":\"{}\",\"unit\":\"{}\",\"limit\":{},\"used\":{},\"held\":{},\"requested\":{},\"resets_at\":{resets_at}",
+        wall.scope.as_str(),
+        wall.window.as_str(),
+        wall.unit.as_str(),
+        wall.limit,
+        wall.used,
+        wall.held,
+        refused.requested,
+    )
 }
 
 fn unauthenticated(fault: AuthFault) -> &'static str {
@@ -311,8 +370,10 @@ pub(super) fn body(cause: &Cause, id: Option<&str>, trace_id: &str) -> String {
 #[must_use]
 pub(super) fn tool_error(cause: &Cause, id: &str, trace_id: &str, modern: bool) -> String {
     let retry = cause.retry_after().map_or(0, |d| d.as_millis());
+    // A model that is told to try again next month tries again at once.
+    let retryable = !matches!(cause, Cause::BudgetExhausted(refused) if !soon(refused));
     let text = format!(
-        "{{\"error\":{{\"code\":\"{}\",\"message\":{},\"retryable\":true,\"retry_after_ms\":{retry},\"details\":{{\"trace_id\":\"{trace_id}\"{}}}}}}}",
+        "{{\"error\":{{\"code\":\"{}\",\"message\":{},\"retryable\":{retryable},\"retry_after_ms\":{retry},\"details\":{{\"trace_id\":\"{trace_id}\"{}}}}}}}",
         cause.reason(),
         serde_json::Value::from(cause.message().as_ref()),
         cause.data(),
@@ -356,6 +417,40 @@ mod tests {
             serde_json::from_str(body["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(inner["error"]["code"], "rate_limited");
         assert_eq!(inner["error"]["details"]["wall"], "key");
+    }
+
+    #[test]
+    fn a_budget_that_only_calls_in_flight_hold_is_worth_another_try() {
+        let refused = |used, held| {
+            let wall = budget::View {
+                scope: budget::Scope::Key,
+                window: budget::Window::Day,
+                unit: budget::Unit::Tokens,
+                limit: 100,
+                used,
+                held,
+                remaining: 100 - used - held,
+                over_by: 0,
+                warn: true,
+                resets_at: Some(crate::store::now() + 3_600_000),
+            };
+            Cause::BudgetExhausted(Box::new(budget::Refused { wall, requested: 50 }))
+        };
+        let text = |cause: &Cause| {
+            let body: serde_json::Value =
+                serde_json::from_str(&tool_error(cause, "1", "ab", false)).expect("JSON");
+            let text = body["result"]["content"][0]["text"].as_str().expect("a text block").to_owned();
+            serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["error"].clone()
+        };
+        let (held, used) = (refused(20, 70), refused(60, 0));
+        assert_eq!(
+            (&held.headers()["retry-after"], &text(&held)["retryable"]),
+            (&"1".parse().unwrap(), &true.into())
+        );
+        let wait: u64 = used.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!((3_590..=3_600).contains(&wait), "{wait}");
+        assert_eq!(text(&used)["retryable"], false);
+        assert_eq!(text(&used)["details"]["requested"], 50);
     }
 
     #[test]

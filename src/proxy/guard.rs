@@ -15,7 +15,7 @@ use super::limits::Permit;
 use crate::{
     audit::{
         Recorder,
-        record::{Attempt, Failure, Outcome, Record},
+        record::{Attempt, Failure, Outcome, Record, Tokens},
     },
     metrics::Present,
 };
@@ -84,10 +84,29 @@ impl AuditGuard {
 
     /// Closes the record.
     pub fn finish(mut self, outcome: Outcome) {
-        self.close(outcome);
+        drop(self.close(outcome));
     }
 
-    fn close(&mut self, outcome: Outcome) {
+    /// Closes the record, and lets something be added to it before it goes.
+    #[must_use]
+    pub fn seal(mut self, outcome: Outcome) -> Sealed {
+        let sealed = self.close(outcome);
+        sealed.expect("only `close` takes the record, and it ends the guard")
+    }
+
+    /// How a call ends that nothing else has ended.
+    #[must_use]
+    pub fn abandoned(&self) -> Outcome {
+        if std::thread::panicking() {
+            Outcome::Panicked
+        } else if self.desk.force.is_cancelled() {
+            Outcome::Drained
+        } else {
+            Outcome::ClientClosed
+        }
+    }
+
+    fn close(&mut self, outcome: Outcome) -> Option<Sealed> {
         let error_type = match outcome {
             Outcome::Ok => None,
             Outcome::RpcError => self.error.as_ref().and_then(|e| e.code).map(|c| c.to_string()),
@@ -97,9 +116,32 @@ impl AuditGuard {
             other => Some(other.as_str().into()),
         };
         self.end_attempt(error_type);
-        if let Some(mut record) = self.record.take() {
-            record.duration = self.started.elapsed();
-            record.outcome = outcome;
+        let mut record = self.record.take()?;
+        record.duration = self.started.elapsed();
+        record.outcome = outcome;
+        Some(Sealed { record: Some(record), desk: Arc::clone(&self.desk) })
+    }
+}
+
+/// A record that is closed. It goes to the recorder when it is dropped.
+#[derive(Debug)]
+pub struct Sealed {
+    record: Option<Box<Record>>,
+    desk: Arc<Desk>,
+}
+
+impl Sealed {
+    /// Notes the call's size.
+    pub fn weigh(&mut self, tokens: Tokens) {
+        if let Some(record) = &mut self.record {
+            record.tokens = Some(tokens);
+        }
+    }
+}
+
+impl Drop for Sealed {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.take() {
             self.desk.recorder.record(record);
         }
     }
@@ -110,14 +152,8 @@ impl Drop for AuditGuard {
         if self.record.is_none() {
             return;
         }
-        let outcome = if std::thread::panicking() {
-            Outcome::Panicked
-        } else if self.desk.force.is_cancelled() {
-            Outcome::Drained
-        } else {
-            Outcome::ClientClosed
-        };
-        self.close(outcome);
+        let outcome = self.abandoned();
+        drop(self.close(outcome));
     }
 }
 

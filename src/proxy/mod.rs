@@ -27,6 +27,7 @@ mod read;
 mod send;
 mod sessions;
 mod shape;
+mod spend;
 mod target;
 mod trace;
 
@@ -49,6 +50,7 @@ use mask::Mask;
 use prepare::Caller;
 use read::{Reading, Unread};
 use sessions::Sessions;
+use spend::Spending;
 use target::Target;
 
 /// The gateway's long-lived parts that a call touches.
@@ -76,6 +78,8 @@ struct Call {
     peer: SocketAddr,
     accepts: Accepts,
     mask: Mask,
+    /// What it holds of a budget.
+    spending: Option<Spending>,
     is_tool_call: bool,
     modern: bool,
 }
@@ -148,6 +152,7 @@ impl Gateway {
             peer: peer.addr,
             accepts: headers::accepts(req.headers()),
             mask: Mask::default(),
+            spending: None,
             is_tool_call: false,
             modern: false,
         });
@@ -253,7 +258,6 @@ impl Gateway {
     fn refuse(&self, snapshot: &Snapshot, call: Call, cause: &Cause) -> Response<GatewayBody> {
         let Call { mut guard, id, accepts, is_tool_call, modern, .. } = call;
         let trace_id = hex::encode(&guard.trace_id);
-        let limited = matches!(cause, Cause::RateLimited(..) | Cause::Concurrency(_));
         match cause {
             Cause::RateLimited(wall, _) => self.metrics.rate_limited(wall),
             Cause::Concurrency(_) => self.metrics.rate_limited("concurrency"),
@@ -262,7 +266,8 @@ impl Gateway {
             }
             _ => {}
         }
-        let as_result = limited && is_tool_call && snapshot.config.limits.refusal == Refusal::ToolError;
+        let as_result =
+            cause.is_limit() && is_tool_call && snapshot.config.limits.refusal == Refusal::ToolError;
         let mut response = match id.as_deref().filter(|_| as_result) {
             Some(id) => {
                 let result = error::tool_error(cause, id, &trace_id, modern);

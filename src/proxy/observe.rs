@@ -6,6 +6,7 @@ use super::{
     guard::AuditGuard,
     mask::Mask,
     sessions::{About, SessionHash, Sessions},
+    spend::{COUNTED, Passed, Spending},
 };
 use crate::{
     audit::record::{Failure, Outcome, Payload},
@@ -67,6 +68,7 @@ pub struct Observer {
     /// Whether the client can ask for the rest of the stream.
     resumable: bool,
     exchange: Exchange,
+    spending: Option<Spending>,
     catalog: Arc<Catalog>,
     sessions: Arc<Sessions>,
     /// Counts an open stream while the body lives.
@@ -79,18 +81,30 @@ impl Observer {
     pub fn new(
         guard: AuditGuard,
         exchange: Exchange,
+        spending: Option<Spending>,
         catalog: Arc<Catalog>,
         sessions: Arc<Sessions>,
         open: Option<Present>,
     ) -> Self {
         let keep = match exchange.capture {
             _ if exchange.teaches => Keep::Bytes(LEARNED),
+            _ if spending.as_ref().is_some_and(Spending::counts_result) => Keep::Bytes(COUNTED),
             Capture::None => Keep::Nothing,
             Capture::Hash => Keep::Hash,
             Capture::Redacted | Capture::Full => Keep::Bytes(KEPT),
         };
         let scanner = exchange.format.map(|f| ResponseScanner::new(f, keep, exchange.id.as_deref()));
-        Self { guard, scanner, answered: false, resumable: false, exchange, catalog, sessions, _open: open }
+        Self {
+            guard,
+            scanner,
+            answered: false,
+            resumable: false,
+            exchange,
+            spending,
+            catalog,
+            sessions,
+            _open: open,
+        }
     }
 
     /// Looks at bytes that pass.
@@ -107,18 +121,30 @@ impl Observer {
 
     /// The body ended as it should.
     pub fn end(mut self) {
-        let observed = self.scanner.take().map(ResponseScanner::finish).unwrap_or_default();
+        let mut observed = self.scanner.take().map(ResponseScanner::finish).unwrap_or_default();
         let outcome = self.judge(&observed);
+        let mut passed = Passed::default();
+        if self.counts_result() {
+            passed =
+                Passed { kept: observed.result.take().unwrap_or_default(), bytes: observed.result_bytes };
+            // One byte more than a record keeps, so that it is seen to be longer.
+            observed.result = Some(passed.kept[..passed.kept.len().min(KEPT + 1)].to_vec());
+        }
         self.learn(observed);
-        self.guard.finish(outcome);
+        self.close(outcome, passed);
     }
 
     /// The body is dropped before its end. Clients hang up on a stream as soon as it brought their response
     /// (the Python SDK does), and that call is complete; any other is left to the guard's own `Drop`.
     pub fn leave(self) {
-        if self.answered && !std::thread::panicking() {
-            self.end();
+        if std::thread::panicking() {
+            return;
         }
+        if self.answered {
+            return self.end();
+        }
+        let outcome = self.guard.abandoned();
+        self.break_off(outcome);
     }
 
     /// The body was cut short.
@@ -128,7 +154,32 @@ impl Observer {
             _ => "upstream_protocol",
         };
         self.guard.fail(Failure { reason: Some(reason), code: None, message: bounded(why) });
-        self.guard.finish(outcome);
+        self.break_off(outcome);
+    }
+
+    fn break_off(mut self, outcome: Outcome) {
+        let mut passed = Passed::default();
+        if self.counts_result()
+            && let Some(scanner) = self.scanner.take()
+        {
+            (passed.kept, passed.bytes) = scanner.broken_off();
+        }
+        self.close(outcome, passed);
+    }
+
+    fn counts_result(&self) -> bool {
+        self.spending.as_ref().is_some_and(Spending::counts_result)
+    }
+
+    fn close(mut self, outcome: Outcome, mut passed: Passed) {
+        if self.exchange.format.is_none() {
+            // What is encoded is not looked into.
+            passed.bytes = self.guard.response_bytes;
+        }
+        match self.spending.take() {
+            Some(spending) => spending.settle(passed, self.guard.seal(outcome)),
+            None => self.guard.finish(outcome),
+        }
     }
 
     fn judge(&mut self, observed: &Observed) -> Outcome {

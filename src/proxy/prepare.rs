@@ -16,6 +16,7 @@ use super::{
     mask::Mask,
     observe::{Awaits, KEPT, bounded},
     sessions::{self, About},
+    spend::Spend,
     trace,
 };
 use crate::{
@@ -42,6 +43,8 @@ pub(super) struct Prepared {
     pub headers: HeaderMap,
     /// What is known of the message.
     pub facts: Facts,
+    /// A tool call that a budget applies to.
+    pub spend: Option<Spend>,
 }
 
 /// What the policies found out about a message that may pass.
@@ -113,7 +116,8 @@ impl Gateway {
         let Some(edited) = repaired else {
             let facts = self.police(call, caller, &received, era, &tools)?;
             finish_headers(&mut headers, caller, &received, era, None);
-            return Ok(Prepared { body: body.clone(), headers, facts });
+            let spend = Spend::of(caller, &received, &tools);
+            return Ok(Prepared { body: body.clone(), headers, facts, spend });
         };
         let edited = Bytes::from(edited);
         let message = one_message(&edited)?;
@@ -122,7 +126,8 @@ impl Gateway {
         }
         let facts = self.police(call, caller, &message, era, &tools)?;
         finish_headers(&mut headers, caller, &message, era, Some(&tools));
-        Ok(Prepared { body: edited.clone(), headers, facts })
+        let spend = Spend::of(caller, &message, &tools);
+        Ok(Prepared { body: edited.clone(), headers, facts, spend })
     }
 
     /// Notes who speaks and what is asked, before anything can be refused.

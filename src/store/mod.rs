@@ -15,7 +15,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, mpsc},
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -85,7 +85,9 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.readers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         self.jobs = None;
-        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
+        // The last to let go of it may be a job, which is the writer.
+        let other = self.writer.take().filter(|writer| writer.thread().id() != thread::current().id());
+        if other.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the storage's writer ended before its time");
         }
     }

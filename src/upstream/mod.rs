@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
 
-use crate::config;
+use crate::{config, policy::budget::Wallet};
 
 /// A boxed, sendable future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -48,6 +48,10 @@ pub struct Caller {
     pub index_fetches: bool,
     /// How a tool calls another one; without it, directly.
     pub nested: Option<Arc<dyn Nested>>,
+    /// The budget that it draws on, if it has one.
+    pub wallet: Option<Wallet>,
+    /// Tokens of it that are held for this call.
+    pub held: u64,
 }
 
 /// Calls that a tool makes for its caller: the gateway checks, limits and records them like any other.
@@ -68,6 +72,8 @@ impl Default for Caller {
             memory: Arc::new([config::MemoryScope { namespace: None, write: true }]),
             index_fetches: false,
             nested: None,
+            wallet: None,
+            held: 0,
         }
     }
 }

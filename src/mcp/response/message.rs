@@ -30,6 +30,7 @@ pub(super) struct Found {
     pub(super) sha256: Option<[u8; 32]>,
     pub(super) kept: Option<Vec<u8>>,
     pub(super) truncated: bool,
+    pub(super) result_bytes: u64,
     pub(super) protocol_version: Option<String>,
 }
 
@@ -59,6 +60,11 @@ impl Reader {
         let begun = self.watch.is_object && (self.watch.has_result || self.watch.has_error);
         let ended = self.push.is_bad() || self.push.is_done();
         (begun || ended).then_some(begun && !self.push.is_bad())
+    }
+
+    /// The bytes kept of a result that the message has begun, and how many there were.
+    pub(super) fn unfinished(self) -> (Vec<u8>, u64) {
+        (self.watch.kept, self.watch.result_bytes)
     }
 
     /// The message has ended: what it was, if it was well-formed. The reader is then ready for the next.
@@ -153,6 +159,7 @@ struct Watch {
     hash: Option<Sha256>,
     kept: Vec<u8>,
     truncated: bool,
+    result_bytes: u64,
     is_error: bool,
     code: i64,
     message: String,
@@ -173,6 +180,7 @@ impl Watch {
             hash: None,
             kept: Vec::new(),
             truncated: false,
+            result_bytes: 0,
             is_error: false,
             code: 0,
             message: String::new(),
@@ -197,6 +205,7 @@ impl Watch {
     fn add_result(&mut self, chunk: &[u8], to: usize) {
         let Some(from) = &mut self.result_from else { return };
         let bytes = chunk.get(std::mem::take(from)..to).unwrap_or_default();
+        self.result_bytes += bytes.len() as u64;
         if let Some(hash) = &mut self.hash {
             hash.update(bytes);
         }
@@ -217,7 +226,7 @@ impl Watch {
                 self.result_from = Some(at);
                 self.hash = (self.keep != Keep::Nothing).then(Sha256::new);
                 self.kept.clear();
-                self.truncated = false;
+                (self.truncated, self.result_bytes) = (false, 0);
             }
             // `"error":null` beside a result is what some libraries send.
             Some(Member::Error) => self.has_error |= kind != Type::Null,
@@ -252,6 +261,7 @@ impl Watch {
         self.found.sha256 = self.hash.map(|h| h.finalize().into());
         self.found.kept = (self.has_result && matches!(self.keep, Keep::Bytes(_))).then_some(self.kept);
         self.found.truncated = self.truncated;
+        self.found.result_bytes = self.result_bytes;
         self.found
     }
 }

@@ -72,6 +72,8 @@ pub struct Observed {
     pub result: Option<Vec<u8>>,
     /// Whether `result` is longer than what was kept.
     pub truncated: bool,
+    /// Length of `result`, kept or not.
+    pub result_bytes: u64,
     /// `result.protocolVersion`
     pub protocol_version: Option<String>,
     /// JSON: the body was one well-formed object with a result or an error. SSE: such an event came.
@@ -156,9 +158,19 @@ impl ResponseScanner {
             result_sha256: found.sha256,
             result: found.kept,
             truncated: found.truncated,
+            result_bytes: found.result_bytes,
             protocol_version: found.protocol_version,
             valid: true,
         };
+    }
+
+    /// For an answer that broke off: the bytes kept of its result as far as that came, and how many there were.
+    #[must_use]
+    pub fn broken_off(self) -> (Vec<u8>, u64) {
+        if self.seen.answered {
+            return (self.observed.result.unwrap_or_default(), self.observed.result_bytes);
+        }
+        self.reader.unfinished()
     }
 
     /// What it came to. An event that the stream's end cuts off is no event.

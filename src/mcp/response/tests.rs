@@ -254,3 +254,29 @@ proptest! {
         observe(Format::Sse, Keep::Bytes(3), None, &chunks);
     }
 }
+
+#[test]
+fn a_result_is_measured_kept_or_not_and_as_far_as_it_came() {
+    let body = r#"{"jsonrpc":"2.0","id":1,"result":{"text":"0123456789"}}"#;
+    let (_, whole) = observe(Format::Json, Keep::Bytes(4), None, &[body.as_bytes()]);
+    assert_eq!((whole.result.as_deref(), whole.result_bytes), (Some(&br#"{"te"#[..]), 21));
+    let broken = |format, text: &str| {
+        let mut scanner = ResponseScanner::new(format, Keep::Bytes(64), Some("1"));
+        for chunk in text.as_bytes().chunks(3) {
+            scanner.feed(chunk);
+        }
+        let (kept, bytes) = scanner.broken_off();
+        (String::from_utf8(kept).unwrap(), bytes)
+    };
+    let part = (r#"{"text":"0123"#.to_owned(), 13);
+    assert_eq!(broken(Format::Json, &body[..body.len() - 9]), part);
+    assert_eq!(
+        broken(Format::Sse, &format!("data: {{\"method\":\"x\"}}\n\ndata: {}", &body[..body.len() - 9])),
+        part
+    );
+    assert_eq!(
+        broken(Format::Sse, &format!("data: {body}\n\n: more")),
+        (r#"{"text":"0123456789"}"#.to_owned(), 21)
+    );
+    assert_eq!(broken(Format::Json, r#"{"jsonrpc":"2.0","id":1"#), (String::new(), 0));
+}

@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use super::tool::ToolError;
 use crate::{
     config,
+    policy::budget::Ledger,
     store::{Store, StoreError, refs},
     upstream::Caller,
 };
@@ -19,12 +20,13 @@ const WORKERS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Services {
     pub(super) store: Store,
+    pub(super) ledger: Arc<Ledger>,
     workers: Arc<Semaphore>,
 }
 
 impl Services {
-    pub(super) fn new(_settings: &config::Smart, store: Store) -> Self {
-        Self { store, workers: Arc::new(Semaphore::new(WORKERS)) }
+    pub(super) fn new(_settings: &config::Smart, store: Store, ledger: Arc<Ledger>) -> Self {
+        Self { store, ledger, workers: Arc::new(Semaphore::new(WORKERS)) }
     }
 }
 

@@ -7,6 +7,7 @@ mod arguments;
 mod context;
 mod protocol;
 mod reply;
+mod smart_budget_guard;
 mod smart_dedup;
 mod smart_pipe;
 mod tool;
@@ -25,11 +26,14 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use super::{BoxFuture, Caller, ResponseBody, Upstream, UpstreamError};
-use crate::{config, mcp::era::VERSION_HEADER, store::Store};
+use crate::{config, mcp::era::VERSION_HEADER, policy::budget::Ledger, store::Store};
 use context::{Context, Services};
 use reply::Reply;
 
 pub use usage::Usage;
+
+/// The tool that no budget is charged for: it must answer when there is none left.
+pub const FREE: &str = smart_budget_guard::TOOL.name;
 
 /// The built-in upstream. A finished tool call's response carries its [`Usage`] as an extension.
 #[derive(Debug)]
@@ -40,8 +44,8 @@ pub struct Builtin {
 impl Builtin {
     /// Costs nothing until a tool is called: tables that tools need load on first use.
     #[must_use]
-    pub fn new(settings: &config::Smart, store: Store) -> Self {
-        Self { services: Arc::new(Services::new(settings, store)) }
+    pub fn new(settings: &config::Smart, store: Store, ledger: Arc<Ledger>) -> Self {
+        Self { services: Arc::new(Services::new(settings, store, ledger)) }
     }
 
     async fn answer(&self, call: Request<Bytes>) -> Response<ResponseBody> {

@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{Builtin, Usage, tool::TOOLS};
-use crate::{config, store::Store, upstream::Upstream};
+use crate::{config, policy::budget::Ledger, store::Store, upstream::Upstream};
 
 struct Answer {
     status: StatusCode,
@@ -18,7 +18,8 @@ struct Answer {
 
 async fn send(request: Request<Bytes>) -> Answer {
     let store = Store::open(None, 64 << 20).expect("memory");
-    let builtin = Builtin::new(&config::Smart::default(), store);
+    let ledger = Ledger::open(store.clone()).expect("an empty one");
+    let builtin = Builtin::new(&config::Smart::default(), store, ledger.into());
     let (head, body) = builtin.call(request).await.expect("never fails").into_parts();
     let text =
         String::from_utf8(body.collect().await.expect("a whole body").to_bytes().to_vec()).expect("UTF-8");

@@ -7,13 +7,16 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     arguments::Arguments,
     context::Context,
-    smart_dedup, smart_pipe,
-    usage::{Basis, Usage},
+    smart_budget_guard, smart_dedup, smart_pipe,
+    usage::{Basis, Charge, Usage},
 };
-use crate::{text::tokens, upstream::BoxFuture};
+use crate::{
+    text::tokens,
+    upstream::{BoxFuture, Caller},
+};
 
 /// Every built-in tool, in the order of `tools/list`.
-pub(super) static TOOLS: [Tool; 2] = [smart_dedup::TOOL, smart_pipe::TOOL];
+pub(super) static TOOLS: [Tool; 3] = [smart_dedup::TOOL, smart_budget_guard::TOOL, smart_pipe::TOOL];
 
 /// One tool.
 pub(super) struct Tool {
@@ -116,12 +119,12 @@ pub(super) async fn run(
         Value::Array(list) if list.is_empty() => Map::new(),
         _ => return (Err(ToolError::new("invalid_arguments", "arguments must be an object")), None),
     };
-    let program = context.caller.program;
+    let caller = context.caller.clone();
     // A task of its own, so that a panic ends the call alone; a caller that leaves ends it.
     let work = AbortOnDropHandle::new(tokio::spawn((tool.run)(context, Arguments::new(arguments))));
     match work.await {
         Ok(Ok(done)) => {
-            let (value, usage) = finish(done, program);
+            let (value, usage) = finish(tool, done, &caller);
             (Ok(value), Some(usage))
         }
         Ok(Err(error)) => (Err(error), None),
@@ -144,9 +147,12 @@ pub(super) fn as_result(outcome: Result<Value, ToolError>) -> Value {
 }
 
 /// Adds the usage block.
-fn finish(done: Done, program: bool) -> (Value, Usage) {
+fn finish(tool: &Tool, done: Done, caller: &Caller) -> (Value, Usage) {
     let mut value = Value::Object(done.value);
-    let usage = Usage::of(done.basis, done.tokens_in, tokens::count(&value.to_string()), program);
-    value["usage"] = serde_json::to_value(usage.block()).expect("a struct of plain numbers is JSON");
+    let usage = Usage::of(done.basis, done.tokens_in, tokens::count(&value.to_string()), caller.program);
+    let tokens = if tool.name == smart_budget_guard::TOOL.name { 0 } else { usage.tokens_out };
+    let left = caller.wallet.as_ref().and_then(|w| w.remaining(caller.held));
+    let charge = Charge { tokens, remaining: left.map(|left| left.saturating_sub(tokens)) };
+    value["usage"] = serde_json::to_value(usage.block(charge)).expect("a struct of plain numbers is JSON");
     (value, usage)
 }

@@ -31,6 +31,13 @@ pub(super) enum Basis {
     DuplicateResults,
 }
 
+/// What a call takes from the budget.
+pub(super) struct Charge {
+    pub(super) tokens: u64,
+    /// What is left after it, where there is a budget.
+    pub(super) remaining: Option<u64>,
+}
+
 /// The `usage` member of a result.
 #[derive(Serialize)]
 pub(super) struct UsageBlock {
@@ -61,8 +68,8 @@ impl Usage {
         Self { tokens_in, tokens_out, tokens_saved, basis }
     }
 
-    /// The block. The charge is what the result weighs.
-    pub(super) fn block(self) -> UsageBlock {
+    /// The block.
+    pub(super) fn block(self, charge: Charge) -> UsageBlock {
         UsageBlock {
             tokenizer: "o200k_base",
             tokens_in: self.tokens_in,
@@ -70,8 +77,8 @@ impl Usage {
             tokens_reduced: self.tokens_in.saturating_sub(self.tokens_out),
             tokens_saved: self.tokens_saved,
             savings_basis: self.basis,
-            tokens_charged: self.tokens_out,
-            budget_remaining: None,
+            tokens_charged: charge.tokens,
+            budget_remaining: charge.remaining,
             est_usd_saved: None,
         }
     }

@@ -4,6 +4,7 @@
 mod audited;
 mod bad_input;
 mod broken_upstreams;
+mod budgets;
 mod capture;
 mod catalog;
 mod crowd;

@@ -4,12 +4,15 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Smart,
+    policy::budget::Ledger,
     store::Store,
     upstream::{Caller, builtin::Builtin},
 };
 
 async fn pipe(arguments: Value) -> Result<Value, Value> {
-    let builtin = Builtin::new(&Smart::default(), Store::open(None, 64 << 20).unwrap());
+    let store = Store::open(None, 64 << 20).unwrap();
+    let ledger = Ledger::open(store.clone()).unwrap();
+    let builtin = Builtin::new(&Smart::default(), store, ledger.into());
     builtin.run("smart_pipe", arguments, Caller::default()).await.expect("it is there")
 }
 

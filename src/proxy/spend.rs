@@ -1,0 +1,214 @@
+//! What a tool call takes of its key's budget: held before it goes out, settled when its answer has ended. A
+//! built-in tool pays for its result; a call of another server for its arguments and its result, as they pass.
+//!
+//! Invariant: whatever way a call ends, what it held is settled once. Calls without a budget have none of this.
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use super::{error::Cause, guard::Sealed, observe::bounded, prepare::Caller};
+use crate::{
+    audit::record::{Attempt, Tokens},
+    config::Target,
+    mcp::{json::Raw, message::Message, normalize, tools::ToolSet},
+    policy::budget::{Held, Wallet},
+    text::tokens,
+    upstream::builtin::{self, Usage},
+};
+
+/// Most of a result that is kept to be counted, in bytes. A longer one is estimated at four bytes to a token, which
+/// is off by some 20 % either way.
+pub(super) const COUNTED: usize = 4 * 1024 * 1024;
+/// Text up to this long is counted where it is: some 3 ms. The workers of the runtime do not wait for more.
+const IN_PLACE: usize = 64 * 1024;
+/// What a built-in tool returns at most when it is not told.
+const UNTOLD: u64 = 4_000;
+
+/// A tool call that a budget applies to.
+#[derive(Debug)]
+pub(super) struct Spend {
+    wallet: Wallet,
+    tool: String,
+    price: Price,
+}
+
+#[derive(Debug)]
+enum Price {
+    /// A built-in tool, with the most tokens that it may return.
+    Result(u64),
+    /// Arguments and result.
+    Both(Vec<u8>),
+}
+
+impl Spend {
+    /// `None` where no budget applies: no key with one, no tool call, or the tool that tells of budgets.
+    pub(super) fn of(caller: Caller<'_>, message: &Message<'_>, tools: &ToolSet) -> Option<Self> {
+        let wallet = caller.key?.facts.caller.wallet.as_ref()?;
+        let builtin = caller.route.spec.target == Target::Builtin;
+        let (tool, arguments) = if message.method.as_deref() == Some("tools/call") {
+            (message.name.as_deref().unwrap_or_default(), message.arguments)
+        } else if !builtin && normalize::is_direct_tool(message, tools) {
+            // Where nothing is repaired, the server may take the method for a tool all the same.
+            (message.method.as_deref().unwrap_or_default(), message.params)
+        } else {
+            return None;
+        };
+        let price = match builtin {
+            true if tool == builtin::FREE => return None,
+            true => Price::Result(arguments.and_then(most_tokens).unwrap_or(UNTOLD)),
+            false => Price::Both(arguments.map_or_else(Vec::new, |a| a.bytes().to_vec())),
+        };
+        Some(Self { wallet: wallet.clone(), tool: bounded(tool), price })
+    }
+
+    /// Holds what the call will probably take.
+    ///
+    /// # Errors
+    /// [`Cause::BudgetExhausted`]: a wall has less left.
+    pub(super) async fn hold(self, caller: Caller<'_>, tasks: &TaskTracker) -> Result<Spending, Cause> {
+        let upstream = &caller.route.spec.name;
+        let (estimate, third) = match self.price {
+            Price::Result(most) => (most, None),
+            Price::Both(arguments) => {
+                let arguments = count(arguments).await;
+                let usual = self.wallet.ledger().averages.of(upstream, &self.tool);
+                let third = Third {
+                    upstream: Arc::clone(upstream),
+                    tool: self.tool,
+                    arguments,
+                    tasks: tasks.clone(),
+                };
+                (arguments.saturating_add(usual).max(1), Some(third))
+            }
+        };
+        let held = self.wallet.hold(estimate).map_err(|r| Cause::BudgetExhausted(Box::new(r)))?;
+        Ok(Spending { held: Some(held), passed: None, third })
+    }
+}
+
+/// What a call holds, until it is known what it took.
+#[derive(Debug)]
+pub struct Spending {
+    held: Option<Held>,
+    /// Tokens that have passed; `None` while nothing was sent.
+    passed: Option<u64>,
+    third: Option<Third>,
+}
+
+/// A call of a server outside the process.
+#[derive(Debug)]
+struct Third {
+    upstream: Arc<str>,
+    tool: String,
+    arguments: u64,
+    tasks: TaskTracker,
+}
+
+impl Spending {
+    /// Tokens held.
+    pub(super) fn held(&self) -> u64 {
+        self.held.as_ref().map_or(0, Held::tokens)
+    }
+
+    /// The call goes out. What is known of its size.
+    pub(super) fn begin(&mut self) -> Option<Tokens> {
+        let input = self.third.as_ref()?.arguments;
+        self.passed = Some(input);
+        Some(Tokens { input, output: 0, saved: 0 })
+    }
+
+    /// There was no connection. If that is so of every attempt, nothing was sent.
+    pub(super) fn failed(&mut self, attempts: &[Attempt]) {
+        if attempts.iter().all(|a| a.error_type.as_deref() == Some("upstream_connect")) {
+            self.passed = None;
+        }
+    }
+
+    /// The response head is there; a built-in tool says with it what its result weighs.
+    pub(super) fn answered(&mut self, usage: Option<&Usage>) {
+        if self.third.is_none() {
+            self.passed = Some(usage.map_or(0, |u| u.tokens_out));
+        }
+    }
+
+    /// Whether the result has to be kept for counting.
+    pub(super) fn counts_result(&self) -> bool {
+        self.third.is_some()
+    }
+
+    /// Settles what was held for what has passed, and lets the record go.
+    pub(super) fn settle(mut self, passed: Passed, mut record: Sealed) {
+        let Some(third) = self.third.take() else { return };
+        let tasks = third.tasks.clone();
+        let is_long = passed.is_long();
+        let work = move || {
+            let output = passed.count();
+            if output > 0
+                && let Some(held) = &self.held
+            {
+                held.ledger().averages.learn(&third.upstream, &third.tool, output);
+            }
+            self.passed = Some(third.arguments.saturating_add(output));
+            drop(self);
+            record.weigh(Tokens { input: third.arguments, output, saved: 0 });
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if is_long => drop(tasks.spawn_blocking_on(work, &runtime)),
+            _ => work(),
+        }
+    }
+}
+
+impl Drop for Spending {
+    fn drop(&mut self) {
+        if let (Some(held), Some(passed)) = (self.held.take(), self.passed) {
+            held.commit(passed);
+        }
+    }
+}
+
+/// A result, as much as has passed.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// Its first bytes.
+    pub(super) kept: Vec<u8>,
+    /// How many there were.
+    pub(super) bytes: u64,
+}
+
+impl Passed {
+    fn is_whole(&self) -> bool {
+        self.bytes <= self.kept.len() as u64
+    }
+
+    fn is_long(&self) -> bool {
+        self.is_whole() && self.kept.len() > IN_PLACE
+    }
+
+    fn count(&self) -> u64 {
+        if self.is_whole() { tokens::count(&String::from_utf8_lossy(&self.kept)) } else { self.bytes / 4 }
+    }
+}
+
+async fn count(mut text: Vec<u8>) -> u64 {
+    let bytes = text.len() as u64;
+    text.truncate(COUNTED);
+    let text = Passed { kept: text, bytes };
+    if !text.is_long() {
+        return text.count();
+    }
+    match tokio::task::spawn_blocking(move || text.count()).await {
+        Ok(count) => count,
+        Err(stopped) => std::panic::resume_unwind(stopped.into_panic()),
+    }
+}
+
+/// `max_tokens`, as the built-in tools read it.
+fn most_tokens(arguments: Raw<'_>) -> Option<u64> {
+    let value = arguments.get("max_tokens")?;
+    let text = value.as_str();
+    let number: f64 = text.as_deref().unwrap_or(value.text()).trim().parse().ok()?;
+    // Saturates: what no tool would return is more than any budget has.
+    (number >= 0.0).then_some(number as u64)
+}
