@@ -47,8 +47,12 @@ async fn level(gate: &Gateway) -> (u64, u64, u64) {
 /// Waits until so much is used and held.
 async fn until_level(gate: &Gateway, used: u64, held: u64) {
     soon("the level", async {
-        while (level(gate).await.0, level(gate).await.1) != (used, held) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        loop {
+            let now = level(gate).await;
+            if (now.0, now.1) == (used, held) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
     .await;
@@ -185,7 +189,7 @@ async fn long_results_are_counted_and_very_long_ones_estimated() {
         async move { json_reply(200, body) }
     })
     .await;
-    let gate = Gateway::start(&config(&fake.url(), "100M tokens/month", "")).await;
+    let gate = Gateway::start(&config(&fake.url(), "100M tokens/month", "limits.rate = \"none\"")).await;
     let answer = post(&gate, "files", tool(1, "long", "{}")).await;
     let used = tokens::count("{}") + tokens::count(&result_of(&answer));
     until_level(&gate, used, 0).await;
@@ -201,39 +205,40 @@ async fn long_results_are_counted_and_very_long_ones_estimated() {
 #[tokio::test]
 async fn an_answer_that_is_left_or_breaks_off_takes_what_passed() {
     let half = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"as far as this"#;
-    let fake = Fake::start(move |seen| async move {
-        let (sender, body) = channel();
-        match seen.json()["params"]["name"].as_str() {
-            Some("breaks") => {
-                sender.send(format!("data: {half}").into()).await.unwrap();
+    let (broken, breaks) = tokio::sync::watch::channel(false);
+    let fake = Fake::start(move |_| {
+        let mut breaks = breaks.clone();
+        async move {
+            let (sender, body) = channel();
+            sender.send(event(r#"{"jsonrpc":"2.0","method":"notifications/progress"}"#)).await.unwrap();
+            sender.send(format!("data: {half}").into()).await.unwrap();
+            tokio::spawn(async move {
+                breaks.wait_for(|broken| *broken).await.unwrap();
                 sender.send("BREAK".into()).await.unwrap();
-            }
-            Some("hangs") => {
-                sender.send(event(r#"{"jsonrpc":"2.0","method":"notifications/progress"}"#)).await.unwrap();
-                sender.send(format!("data: {half}").into()).await.unwrap();
-                tokio::spawn(async move { sender.closed().await });
-            }
-            _ => return mcp(&seen),
+            });
+            sse(body)
         }
-        sse(body)
     })
     .await;
-    let gate = Gateway::start(&config(&fake.url(), "100k tokens/month", "")).await;
+    let text = config(&fake.url(), "100k tokens/month", "limits.rate = \"none\"");
+    let gate = Gateway::start(&text).await;
     let part = &half[half.find("\"result\":").unwrap() + 9..];
     let each = tokens::count("{}") + tokens::count(part);
     let builder = || gate.request().uri("/mcp/files").header("authorization", format!("Bearer {KEY}"));
-    let mut broken = gate.open(builder(), tool(1, "breaks", "{}")).await;
-    while let Some(Ok(_)) = crate::support::process::next(broken.body_mut()).await {}
-    until_level(&gate, each, 0).await;
     let mut left = gate.open(builder(), tool(1, "hangs", "{}")).await;
     read_to(left.body_mut(), "as far as this").await;
     drop(left);
+    until_level(&gate, each, 0).await;
+    let mut cut = gate.open(builder(), tool(1, "breaks", "{}")).await;
+    read_to(cut.body_mut(), "as far as this").await;
+    broken.send(true).unwrap();
+    while let Some(Ok(_)) = crate::support::process::next(cut.body_mut()).await {}
     until_level(&gate, 2 * each, 0).await;
     let records = gate.stop().await;
     let sizes: Vec<_> = records.iter().filter(|r| r["upstream"] == "files").collect();
     assert_eq!(
         (&sizes[0]["outcome"], &sizes[1]["outcome"]),
-        (&"upstream_failed".into(), &"client_closed".into())
+        (&"client_closed".into(), &"upstream_failed".into())
     );
     assert_eq!(sizes[1]["tokens"]["out"], tokens::count(part));
 }
