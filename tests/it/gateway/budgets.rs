@@ -160,6 +160,16 @@ async fn a_call_of_another_server_takes_its_arguments_and_its_result() {
         let record = gate.recorded(2 * id).await[2 * id - 2].clone();
         assert_eq!(record["tokens"], json!({"in": input, "out": output, "saved": 0}));
     }
+    for (sample, count) in [
+        ("smartgate_calls_total{method=\"tools/call\",tool=\"add\",upstream=\"files\",outcome=\"ok\"}", 2.0),
+        (
+            "smartgate_calls_total{method=\"tools/call\",tool=\"fail\",upstream=\"files\",outcome=\"tool_error\"}",
+            1.0,
+        ),
+        ("smartgate_calls_in_flight", 0.0),
+    ] {
+        assert!((gate.metric(sample).await - count).abs() < 0.1, "{sample}");
+    }
     // A tool's name as the method is a call, too.
     let direct = request(4, "add");
     let answer = post(&gate, "files", direct).await;
@@ -175,6 +185,21 @@ async fn a_call_of_another_server_takes_its_arguments_and_its_result() {
     // Calls that no budget applies to have no size.
     let records = gate.stop().await;
     assert!(records.iter().filter(|r| r["method"] == "ping").all(|r| r["tokens"].is_null()));
+}
+
+#[tokio::test]
+async fn a_pipeline_pays_once_for_what_it_returns() {
+    let fake = Fake::plain().await;
+    let gate = Gateway::start(&config(&fake.url(), "10k tokens/month", "")).await;
+    gate.knows("smart").await;
+    let steps = r#"{"steps":[
+        {"id":"a","tool":"smart_dedup","args":{"texts":["one two three","one two three","four"]}},
+        {"id":"b","tool":"smart_dedup","args":{"texts":{"$from":"a","path":"/texts"}}}]}"#;
+    let answer = post(&gate, "smart", tool(1, "smart_pipe", steps)).await;
+    let usage = answer.json()["result"]["structuredContent"]["usage"].clone();
+    let charged = usage["tokens_charged"].as_u64().unwrap_or_else(|| panic!("{}", answer.text()));
+    assert_eq!(level(&gate).await, (charged, 0, 10_000 - charged));
+    assert_eq!(usage["budget_remaining"], 10_000 - charged);
 }
 
 #[tokio::test]

@@ -48,9 +48,9 @@ fn encoder(model: &str) -> (Encoder, bool) {
     let is = |known: &&str| {
         name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '.']))
     };
-    if O200K.iter().any(|known| is(known)) {
+    if O200K.iter().any(&is) {
         (tokens::count, true)
-    } else if CL100K.iter().any(|known| is(known)) {
+    } else if CL100K.iter().any(is) {
         (tokens::count_cl100k, true)
     } else {
         (tokens::count, false)
