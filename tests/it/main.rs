@@ -8,3 +8,4 @@ mod docs;
 mod gateway;
 mod io;
 mod support;
+mod tools;
