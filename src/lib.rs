@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod policy;
 pub mod proxy;
 pub mod reload;
+pub mod search;
 pub mod server;
 pub mod signal;
 pub mod snapshot;

@@ -33,6 +33,19 @@ impl Language {
         }
         Self(Detector::new().detect_lang(sample).and_then(algorithm))
     }
+
+    /// Its ISO 639-3 code, to be stored; "" if unknown.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        let known = |lang: &Lang| self.0.is_some() && algorithm(*lang) == self.0;
+        Lang::all().iter().find(|lang| known(lang)).map_or("", |lang| lang.code())
+    }
+
+    /// The language of a stored code.
+    #[must_use]
+    pub fn from_code(code: &str) -> Self {
+        Self(Lang::from_code(code).and_then(algorithm))
+    }
 }
 
 /// The terms of a text, in order.
@@ -106,6 +119,14 @@ fn algorithm(language: Lang) -> Option<Algorithm> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_come_back() {
+        assert_eq!(Language::ENGLISH.code(), "eng");
+        for language in [Language::ENGLISH, Language::UNKNOWN, Language(Some(Algorithm::Norwegian))] {
+            assert_eq!(Language::from_code(language.code()), language);
+        }
+    }
 
     #[test]
     fn words_are_stemmed_and_scripts_without_spaces_paired() {

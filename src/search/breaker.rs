@@ -1,0 +1,114 @@
+//! Leaves an engine alone that keeps failing. Owns when it is asked again.
+//!
+//! Invariant: a try that never ends does not keep the breaker open: each try is a lease.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// Failures in a row before it opens.
+const FAILURES: u32 = 3;
+/// How long it stays open.
+const OPEN: Duration = Duration::from_secs(30);
+/// How long one try after that keeps others away.
+const LEASE: Duration = Duration::from_secs(5);
+/// No engine is left alone for longer, whatever it asks.
+const LONGEST: Duration = Duration::from_secs(300);
+
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Breaker {
+    /// Whether the engine may be asked now; else how long it is left alone.
+    pub(super) fn admit(&self) -> Result<(), Duration> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        match state.until {
+            Some(until) if until > now => Err(until - now),
+            Some(_) => {
+                state.until = Some(now + LEASE);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn succeeded(&self) {
+        *self.lock() = State::default();
+    }
+
+    /// `retry_after`: what the engine itself asked for, which is obeyed at once.
+    pub(super) fn failed(&self, retry_after: Option<Duration>) {
+        let mut state = self.lock();
+        state.failures = state.failures.saturating_add(1);
+        let pause = match retry_after {
+            Some(asked) => Some(asked.min(LONGEST)),
+            None => (state.failures >= FAILURES).then_some(OPEN),
+        };
+        if let Some(pause) = pause {
+            state.until = Some(Instant::now() + pause);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn opens_after_failures_in_a_row_and_tries_once() {
+        let breaker = Breaker::default();
+        breaker.failed(None);
+        breaker.failed(None);
+        breaker.succeeded();
+        for _ in 0..FAILURES {
+            assert_eq!(breaker.admit(), Ok(()));
+            breaker.failed(None);
+        }
+        assert_eq!(breaker.admit(), Err(OPEN));
+        tokio::time::advance(OPEN).await;
+        assert_eq!(breaker.admit(), Ok(()), "one try");
+        assert_eq!(breaker.admit(), Err(LEASE), "and no more beside it");
+        breaker.failed(None);
+        assert_eq!(breaker.admit(), Err(OPEN));
+        tokio::time::advance(OPEN).await;
+        assert_eq!(breaker.admit(), Ok(()));
+        breaker.succeeded();
+        assert_eq!(breaker.admit(), Ok(()));
+        assert_eq!(breaker.admit(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_try_that_was_given_up_does_not_block_for_ever() {
+        let breaker = Breaker::default();
+        (0..FAILURES).for_each(|_| breaker.failed(None));
+        tokio::time::advance(OPEN).await;
+        assert_eq!(breaker.admit(), Ok(()));
+        tokio::time::advance(LEASE).await;
+        assert_eq!(breaker.admit(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_engine_asks_for_counts_at_once_but_not_for_ever() {
+        let breaker = Breaker::default();
+        breaker.failed(Some(Duration::from_secs(2)));
+        assert_eq!(breaker.admit(), Err(Duration::from_secs(2)));
+        breaker.failed(Some(Duration::from_secs(86_400)));
+        assert_eq!(breaker.admit(), Err(LONGEST));
+    }
+}

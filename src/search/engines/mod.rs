@@ -1,0 +1,318 @@
+//! The engines that can be asked. Owns the fan-out, and what all drivers share; a driver is a module that makes a
+//! request and reads the answer.
+//!
+//! Invariant: a key leaves in the request that its own API asks for, and nowhere else.
+
+mod brave;
+mod exa;
+mod searxng;
+mod tavily;
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Instant};
+
+use ::url::{Url, form_urlencoded};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, header};
+use jiff::{civil::Date, fmt::rfc2822};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use super::{
+    Failure, FailureKind, Hit, Page, Query, breaker::Breaker, client::Client, local, snippet::plain, url,
+};
+use crate::{
+    config::{self, EngineKind, Secret},
+    store::Store,
+};
+
+/// The name of the one engine when none is configured.
+pub const LOCAL: &str = "local";
+/// Longer titles are cut, in characters.
+const MAX_TITLE: usize = 300;
+/// Hits with longer URLs are dropped, in bytes.
+const MAX_URL: usize = 2_048;
+
+/// What speaks one API.
+struct Driver {
+    /// Its public address; "" if there is none.
+    address: &'static str,
+    /// The path of the API.
+    path: &'static str,
+    request: fn(&Endpoint<'_>, &Query) -> Result<Request<Bytes>, Failure>,
+    parse: fn(&[u8], &Query) -> Result<Page, Failure>,
+}
+
+/// Where one request goes.
+struct Endpoint<'a> {
+    url: Url,
+    key: Option<&'a Secret>,
+}
+
+/// One configured engine.
+#[derive(Debug)]
+struct Engine {
+    name: Arc<str>,
+    weight: f64,
+    source: Source,
+    breaker: Breaker,
+}
+
+#[derive(Debug)]
+enum Source {
+    Local,
+    Remote(Box<Remote>),
+}
+
+#[derive(Debug)]
+struct Remote {
+    kind: EngineKind,
+    url: Option<Url>,
+    key: Option<Secret>,
+    client: Option<Client>,
+}
+
+/// All configured engines.
+#[derive(Debug)]
+pub struct Engines {
+    list: Vec<Arc<Engine>>,
+}
+
+/// What asking one engine came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its name.
+    pub engine: Arc<str>,
+    /// How much it counts.
+    pub weight: f64,
+    /// How long it took.
+    pub ms: u64,
+    /// Its hits, or why there are none.
+    pub result: Result<Page, Failure>,
+}
+
+impl Engines {
+    /// Prepares the configured engines, or the local index alone if there are none. Connects to nothing.
+    #[must_use]
+    pub fn new(configured: &[config::Engine]) -> Self {
+        let remote = configured.iter().any(|engine| engine.kind != EngineKind::Local);
+        let client = remote.then(Client::new).and_then(|client| {
+            client.inspect_err(|why| tracing::error!(%why, "search engines cannot be reached")).ok()
+        });
+        let mut list: Vec<_> =
+            configured.iter().map(|engine| Arc::new(Engine::new(engine, client.clone()))).collect();
+        if list.is_empty() {
+            let source = Source::Local;
+            let breaker = Breaker::default();
+            list.push(Arc::new(Engine { name: LOCAL.into(), weight: 1.0, source, breaker }));
+        }
+        Self { list }
+    }
+
+    /// Their names, as configured.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|engine| &*engine.name)
+    }
+
+    /// Whether this is an engine that searches our own documents.
+    #[must_use]
+    pub fn is_local(&self, name: &str) -> bool {
+        self.list.iter().any(|engine| *engine.name == *name && matches!(engine.source, Source::Local))
+    }
+
+    /// Asks the named engines at the same time (all of them if none is named), and answers in their configured
+    /// order. Dropping the future ends what is under way.
+    pub async fn search(
+        &self,
+        store: &Store,
+        tenant: &Arc<str>,
+        names: &[String],
+        query: &Arc<Query>,
+    ) -> Vec<Outcome> {
+        let mut running = JoinSet::new();
+        let chosen = self.list.iter().filter(|e| names.is_empty() || names.iter().any(|n| **n == *e.name));
+        for (at, engine) in chosen.enumerate() {
+            let (engine, store) = (Arc::clone(engine), store.clone());
+            let (tenant, query) = (Arc::clone(tenant), Arc::clone(query));
+            running.spawn(async move { (at, engine.outcome(store, tenant, query).await) });
+        }
+        let mut outcomes = running.join_all().await;
+        outcomes.sort_by_key(|(at, _)| *at);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+}
+
+impl Engine {
+    fn new(config: &config::Engine, client: Option<Client>) -> Self {
+        let source = match config.kind {
+            EngineKind::Local => Source::Local,
+            kind => {
+                let url = config.url.as_ref().and_then(|url| Url::parse(&url.to_string()).ok());
+                Source::Remote(Box::new(Remote { kind, url, key: config.key.clone(), client }))
+            }
+        };
+        Self { name: Arc::clone(&config.name), weight: config.weight, source, breaker: Breaker::default() }
+    }
+
+    async fn outcome(&self, store: Store, tenant: Arc<str>, query: Arc<Query>) -> Outcome {
+        let begun = Instant::now();
+        let result = match &self.source {
+            Source::Local => local::find(&store, tenant, query).await,
+            Source::Remote(remote) => self.ask(remote, &query).await,
+        };
+        let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Outcome { engine: Arc::clone(&self.name), weight: self.weight, ms, result }
+    }
+
+    async fn ask(&self, remote: &Remote, query: &Query) -> Result<Page, Failure> {
+        if let Err(rest) = self.breaker.admit() {
+            let seconds = rest.as_secs() + 1;
+            let message = format!("it failed of late; it is asked again in {seconds} seconds");
+            return Err(Failure::new(FailureKind::CircuitOpen, message));
+        }
+        let result = remote.page(query).await;
+        match &result {
+            Ok(_) => self.breaker.succeeded(),
+            // What one query met says nothing about the next.
+            Err(failure) if failure.kind == FailureKind::Refused => {}
+            Err(failure) => self.breaker.failed(failure.retry_after),
+        }
+        result.map(|page| tidy(page, query))
+    }
+}
+
+impl Remote {
+    async fn page(&self, query: &Query) -> Result<Page, Failure> {
+        let driver = driver(self.kind);
+        let Some(client) = &self.client else {
+            return Err(Failure::new(FailureKind::Unreachable, "TLS could not be set up on this machine"));
+        };
+        let url = match &self.url {
+            Some(url) => with_path(url.clone(), driver.path),
+            None => Url::parse(driver.address).ok().and_then(|url| with_path(url, driver.path)),
+        };
+        let url = url.ok_or_else(|| Failure::new(FailureKind::Unreachable, "its url cannot be used"))?;
+        let request = (driver.request)(&Endpoint { url, key: self.key.as_ref() }, query)?;
+        let body = client.send(request).await.map_err(|failure| explained(self.kind, failure))?;
+        (driver.parse)(&body, query)
+    }
+}
+
+fn driver(kind: EngineKind) -> &'static Driver {
+    match kind {
+        EngineKind::Brave => &brave::DRIVER,
+        EngineKind::Tavily => &tavily::DRIVER,
+        EngineKind::Exa => &exa::DRIVER,
+        EngineKind::Searxng | EngineKind::Local => &searxng::DRIVER,
+    }
+}
+
+/// A SearXNG instance answers 403 to whoever asks for a format that it does not offer.
+fn explained(kind: EngineKind, failure: Failure) -> Failure {
+    if kind == EngineKind::Searxng && failure.message.starts_with("HTTP 403") {
+        let message = "HTTP 403: the instance gives no JSON; its operator can add json to search.formats";
+        return Failure::new(FailureKind::Unauthorized, message);
+    }
+    failure
+}
+
+/// The configured base with the API's path, unless it has that already.
+fn with_path(mut url: Url, path: &str) -> Option<Url> {
+    if url.cannot_be_a_base() {
+        return None;
+    }
+    let given = url.path().trim_end_matches('/');
+    if !given.ends_with(path) {
+        let whole = format!("{given}{path}");
+        url.set_path(&whole);
+    }
+    Some(url)
+}
+
+/// What every engine's hits go through: plain text, a date, a web address within the filters.
+fn tidy(page: Page, query: &Query) -> Page {
+    let hits = page.hits.into_iter().filter_map(|hit| {
+        let url = hit.url.trim();
+        let web = url.starts_with("https://") || url.starts_with("http://");
+        let place = url::canonical(url).filter(|_| web && url.len() <= MAX_URL)?;
+        query.admits(&place.host).then(|| Hit {
+            title: plain(&hit.title).chars().take(MAX_TITLE).collect(),
+            url: url.to_owned(),
+            snippet: plain(&hit.snippet),
+            published: hit.published.as_deref().and_then(date),
+            document: None,
+        })
+    });
+    let texts = |texts: Vec<String>| texts.iter().map(|text| plain(text)).filter(|t| !t.is_empty()).collect();
+    Page { hits: hits.collect(), suggestions: texts(page.suggestions), answers: texts(page.answers) }
+}
+
+/// The day of a time in ISO 8601 or RFC 2822.
+fn date(text: &str) -> Option<String> {
+    let day = text.get(..10).and_then(|day| day.parse::<Date>().ok());
+    day.or_else(|| rfc2822::parse(text).ok().map(|time| time.date())).map(|day| day.to_string())
+}
+
+fn get(endpoint: &Endpoint<'_>, parameters: &[(&str, &str)]) -> Result<http::request::Builder, Failure> {
+    let mut url = endpoint.url.clone();
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    url.set_query(Some(&query));
+    Ok(Request::builder().method(Method::GET).uri(url.as_str()).header(header::ACCEPT, "application/json"))
+}
+
+fn post(endpoint: &Endpoint<'_>) -> http::request::Builder {
+    Request::builder()
+        .method(Method::POST)
+        .uri(endpoint.url.as_str())
+        .header(header::ACCEPT, "application/json")
+        .header(header::CONTENT_TYPE, "application/json")
+}
+
+fn finish(builder: http::request::Builder, body: impl Into<Bytes>) -> Result<Request<Bytes>, Failure> {
+    let made = builder.body(body.into());
+    made.map_err(|_| Failure::new(FailureKind::Refused, "its url makes no request"))
+}
+
+/// The key as a header value that is not logged.
+fn key_header(endpoint: &Endpoint<'_>, before: &str) -> Result<Option<HeaderValue>, Failure> {
+    let Some(key) = endpoint.key else { return Ok(None) };
+    let value = HeaderValue::from_str(&format!("{before}{}", key.expose()));
+    let mut value = value
+        .map_err(|_| Failure::new(FailureKind::Unauthorized, "its key has characters no header can carry"))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+/// The query with its domain filters as the operators that web engines know, as long as it stays within `most`
+/// characters; what an engine makes of them is checked afterwards.
+fn with_sites(query: &Query, most: usize) -> String {
+    let mut text = query.text.clone();
+    let wanted: Vec<String> = query.include.iter().map(|domain| format!("site:{domain}")).collect();
+    let more = match wanted.as_slice() {
+        [] => String::new(),
+        [one] => format!(" {one}"),
+        several => format!(" ({})", several.join(" OR ")),
+    };
+    let unwanted = query.exclude.iter().map(|domain| format!(" -site:{domain}"));
+    for part in std::iter::once(more).chain(unwanted) {
+        if text.chars().count() + part.chars().count() <= most {
+            text.push_str(&part);
+        }
+    }
+    text
+}
+
+/// For APIs without pages: of all hits from the first on, those of this page.
+fn only_this_page(hits: Vec<Hit>, query: &Query) -> Vec<Hit> {
+    hits.into_iter().skip(query.skipped()).take(query.count).collect()
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|_| {
+        let html = body.trim_ascii_start().starts_with(b"<");
+        let what = if html { "it answered with a page" } else { "it answered with something else" };
+        Failure::new(FailureKind::BadAnswer, format!("{what} instead of its JSON; check its url"))
+    })
+}

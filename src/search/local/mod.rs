@@ -1,0 +1,298 @@
+//! The index of our own documents, in SQLite's FTS5: what the operator imported, for everyone, and what a tenant
+//! fetched, for that tenant. Ranks are BM25 (k1 = 1.2, b = 0.75, fixed in FTS5) over the terms of [`words`].
+//!
+//! Invariant: neither hits, nor their ranks, nor the time a lookup takes depend on another tenant's documents.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashSet, sync::Arc};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use super::{Failure, FailureKind, Hit, Page, Query, snippet, url};
+use crate::{
+    store::{Store, StoreError, now, refs},
+    text::words::{self, Language},
+};
+
+/// The tenant of what the operator imported.
+pub const OPERATOR: &str = "";
+/// Largest document, in bytes.
+pub const MAX_BODY: usize = 4 * 1024 * 1024;
+/// Longest title kept, in characters.
+const MAX_TITLE: usize = 300;
+/// Terms of a query that are looked up.
+const MAX_TERMS: usize = 128;
+
+/// A document ready to be added: all that takes time is done, so that the writer is not kept.
+#[derive(Debug)]
+pub struct Document {
+    key: String,
+    url: String,
+    title: String,
+    body: Vec<u8>,
+    bytes: usize,
+    sha256: [u8; 32],
+    language: Language,
+    title_terms: String,
+    body_terms: String,
+}
+
+/// What adding came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// It was not there.
+    New,
+    /// It was there with another text.
+    Changed,
+    /// It was there as it is.
+    Unchanged,
+}
+
+/// A document as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its URL.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// Size of its text.
+    pub bytes: u64,
+}
+
+impl Document {
+    /// Prepares a text, best as Markdown. Takes about as long as reading the text twice.
+    ///
+    /// # Errors
+    /// A sentence: no URL, no words, or too large.
+    pub fn new(url: &str, title: &str, body: &str) -> Result<Self, String> {
+        let key = url::canonical(url).ok_or("its URL cannot be read")?.key;
+        if body.len() > MAX_BODY {
+            return Err(format!("its text is over {} MiB; split it", MAX_BODY >> 20));
+        }
+        let title: String = snippet::plain(title).chars().take(MAX_TITLE).collect();
+        let language = Language::of(body);
+        let body_terms = words::terms(body, language);
+        if body_terms.is_empty() {
+            return Err("it has no words".into());
+        }
+        let mut sha256 = Sha256::new();
+        sha256.update(&title);
+        sha256.update([0]);
+        sha256.update(body);
+        Ok(Self {
+            key,
+            url: url.split('#').next().unwrap_or(url).to_owned(),
+            title_terms: words::terms(&title, language).join(" "),
+            body_terms: body_terms.join(" "),
+            title,
+            body: refs::compress(body),
+            bytes: body.len(),
+            sha256: sha256.finalize().into(),
+            language,
+        })
+    }
+}
+
+/// Adds a document for a tenant, in the place of what its URL had.
+///
+/// # Errors
+/// The storage's.
+pub fn add(connection: &Connection, tenant: &str, document: &Document) -> rusqlite::Result<Added> {
+    let terms = table(tenant);
+    if tenant != OPERATOR {
+        connection.execute_batch(&format!(
+            "CREATE VIRTUAL TABLE IF NOT EXISTS {terms} USING fts5 (title, body, content = '', \
+             contentless_delete = 1, tokenize = \"ascii tokenchars '''.,:;_'\")"
+        ))?;
+    }
+    let sql = "SELECT document, sha256 FROM documents WHERE tenant = ?1 AND key = ?2";
+    let known = connection
+        .prepare_cached(sql)?
+        .query_row(params![tenant, document.key], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 32]>(1)?))
+        })
+        .optional()?;
+    match known {
+        Some((_, sha256)) if sha256 == document.sha256 => return Ok(Added::Unchanged),
+        Some((id, _)) => delete(connection, &terms, id)?,
+        None => {}
+    }
+    let sql = "INSERT INTO documents (tenant, key, url, title, body, bytes, sha256, added)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    connection.prepare_cached(sql)?.execute(params![
+        tenant,
+        document.key,
+        document.url,
+        document.title,
+        document.body,
+        document.bytes as i64,
+        document.sha256,
+        now()
+    ])?;
+    let id = connection.last_insert_rowid();
+    let sql = format!("INSERT INTO {terms} (rowid, title, body) VALUES (?1, ?2, ?3)");
+    connection.prepare_cached(&sql)?.execute(params![id, document.title_terms, document.body_terms])?;
+    let sql = "INSERT OR IGNORE INTO languages (tenant, language) VALUES (?1, ?2)";
+    connection.prepare_cached(sql)?.execute(params![tenant, document.language.code()])?;
+    Ok(if known.is_some() { Added::Changed } else { Added::New })
+}
+
+/// Removes the document of a URL, in any spelling of it; whether there was one.
+///
+/// # Errors
+/// The storage's.
+pub fn remove(connection: &Connection, tenant: &str, url: &str) -> rusqlite::Result<bool> {
+    let Some(name) = url::canonical(url) else { return Ok(false) };
+    let sql = "SELECT document FROM documents WHERE tenant = ?1 AND key = ?2";
+    let known: Option<i64> =
+        connection.query_row(sql, params![tenant, name.key], |row| row.get(0)).optional()?;
+    let Some(id) = known else { return Ok(false) };
+    delete(connection, &table(tenant), id)?;
+    Ok(true)
+}
+
+fn delete(connection: &Connection, terms: &str, id: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached(&format!("DELETE FROM {terms} WHERE rowid = ?1"))?.execute([id])?;
+    connection.prepare_cached("DELETE FROM documents WHERE document = ?1")?.execute([id])?;
+    Ok(())
+}
+
+/// All documents of a tenant, by URL.
+///
+/// # Errors
+/// The storage's.
+pub fn list(connection: &Connection, tenant: &str) -> rusqlite::Result<Vec<Listed>> {
+    let sql = "SELECT url, title, bytes FROM documents WHERE tenant = ?1 ORDER BY url";
+    let mut statement = connection.prepare(sql)?;
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok(Listed { url: row.get(0)?, title: row.get(1)?, bytes: row.get::<_, i64>(2)?.unsigned_abs() })
+    };
+    statement.query_map([tenant], row)?.collect()
+}
+
+/// The text of a document that the tenant may read.
+///
+/// # Errors
+/// The storage's.
+pub fn body(connection: &Connection, tenant: &str, document: i64) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT body, bytes FROM documents WHERE document = ?1 AND tenant IN (?2, ?3)";
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?));
+    let found =
+        connection.prepare_cached(sql)?.query_row(params![document, tenant, OPERATOR], row).optional()?;
+    Ok(found.and_then(|(body, bytes)| refs::decompress(&body, usize::try_from(bytes).unwrap_or(0))))
+}
+
+/// Whether a tenant would find nothing whatever it asks.
+///
+/// # Errors
+/// The storage's.
+pub fn is_empty(connection: &Connection, tenant: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT NOT EXISTS (SELECT 1 FROM documents WHERE tenant IN (?1, ?2))";
+    connection.prepare_cached(sql)?.query_row(params![tenant, OPERATOR], |row| row.get(0))
+}
+
+/// [`search`] on a reader of the store.
+pub(super) async fn find(store: &Store, tenant: Arc<str>, query: Arc<Query>) -> Result<Page, Failure> {
+    let found = store.read(move |connection| search(connection, &tenant, &query)).await;
+    let hits = found.map_err(|error: StoreError| {
+        tracing::error!(%error, "the local index could not be searched");
+        Failure::new(FailureKind::ServerError, "the storage cannot be used now")
+    })?;
+    Ok(Page { hits, ..Page::default() })
+}
+
+/// The tenant's and the operator's documents for a query. Documents have no dates, so its time range means nothing.
+///
+/// # Errors
+/// The storage's.
+pub fn search(connection: &Connection, tenant: &str, query: &Query) -> rusqlite::Result<Vec<Hit>> {
+    let wanted = query.skipped() + query.count;
+    let mut own = Vec::new();
+    if tenant != OPERATOR {
+        own = ranked(connection, tenant, query, wanted)?;
+    }
+    let shared = ranked(connection, OPERATOR, query, wanted)?;
+    interleaved(shared, own)
+        .skip(query.skipped())
+        .take(query.count)
+        .map(|found| {
+            let text = body(connection, tenant, found.document)?.unwrap_or_default();
+            let snippet = snippet::best(&text, &query.text, query.snippet_tokens);
+            let (title, url) = (found.title, found.url);
+            Ok(Hit { title, url, snippet, published: None, document: Some(found.document) })
+        })
+        .collect()
+}
+
+struct Found {
+    document: i64,
+    key: String,
+    url: String,
+    title: String,
+}
+
+/// One after the other from each list: scores of different tables cannot be compared. Each URL once.
+fn interleaved(shared: Vec<Found>, own: Vec<Found>) -> impl Iterator<Item = Found> {
+    let (mut shared, mut own) = (shared.into_iter(), own.into_iter());
+    let mut seen = HashSet::new();
+    let both = std::iter::from_fn(move || {
+        let pair = [shared.next(), own.next()];
+        pair.iter().any(Option::is_some).then_some(pair)
+    });
+    both.flatten().flatten().filter(move |found| seen.insert(found.key.clone()))
+}
+
+/// The best documents of one table.
+fn ranked(
+    connection: &Connection,
+    tenant: &str,
+    query: &Query,
+    wanted: usize,
+) -> rusqlite::Result<Vec<Found>> {
+    let expression = expression(connection, tenant, &query.text)?;
+    if expression.is_empty() {
+        return Ok(Vec::new());
+    }
+    let terms = table(tenant);
+    let sql = format!(
+        "SELECT d.document, d.key, d.url, d.title FROM {terms} JOIN documents d ON d.document = {terms}.rowid
+         WHERE {terms} MATCH ?1 AND d.tenant = ?2 ORDER BY {terms}.rank"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok(Found { document: row.get(0)?, key: row.get(1)?, url: row.get(2)?, title: row.get(3)? })
+    };
+    let admitted = |found: &rusqlite::Result<Found>| match found {
+        Ok(found) => query.admits(&url::canonical(&found.url).unwrap_or_default().host),
+        Err(_) => true,
+    };
+    statement.query_map(params![expression, tenant], row)?.filter(admitted).take(wanted).collect()
+}
+
+/// The query for FTS5: any of its words, stemmed in every language that the tenant's documents have; "" if it has
+/// none, or there are no documents.
+fn expression(connection: &Connection, tenant: &str, text: &str) -> rusqlite::Result<String> {
+    let mut statement = connection.prepare_cached("SELECT language FROM languages WHERE tenant = ?1")?;
+    let languages: Vec<String> =
+        statement.query_map([tenant], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut seen = HashSet::new();
+    let terms: Vec<String> = languages
+        .iter()
+        .flat_map(|code| words::terms(text, Language::from_code(code)))
+        .filter(|term| seen.insert(term.clone()))
+        .take(MAX_TERMS)
+        .map(|term| format!("\"{}\"", term.replace('"', "\"\"")))
+        .collect();
+    Ok(terms.join(" OR "))
+}
+
+/// The table of a tenant's words. Names of tenants are free text; a hash of one is an identifier.
+fn table(tenant: &str) -> String {
+    match tenant {
+        OPERATOR => "terms".to_owned(),
+        _ => format!("terms_{}", hex::encode(&Sha256::digest(tenant)[..16])),
+    }
+}
