@@ -129,7 +129,8 @@ fn item(name: url::Canonical, found: &[Found<'_>]) -> Item {
     };
     let best_rank = found.iter().map(|f| f.rank).min().unwrap_or_default();
     let score = shares.iter().sum();
-    Item { hit, domain: name.host, engines, score, key: name.key, site: name.site, best_rank }
+    let domain = url::canonical(&hit.url).unwrap_or_default().host;
+    Item { hit, domain, engines, score, key: name.key, site: name.site, best_rank }
 }
 
 fn longest(a: &str, b: &str) -> Ordering {

@@ -57,6 +57,9 @@ pub fn canonical(text: &str) -> Option<Canonical> {
         return None;
     }
     let host = url.host_str().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
+    if host.is_empty() && matches!(url.scheme(), "http" | "https") {
+        return None;
+    }
     let mut key = String::with_capacity(text.len());
     if !matches!(url.scheme(), "http" | "https") {
         key.push_str(url.scheme());

@@ -10,6 +10,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::{Failure, FailureKind, Hit, Page, Query, snippet, url};
 use crate::{
@@ -26,6 +27,9 @@ const MAX_TITLE: usize = 300;
 /// Terms of a query that are looked up.
 const MAX_TERMS: usize = 128;
 
+/// How much a word of the title counts beside one of the text.
+const TITLE_WEIGHT: &str = "4.0";
+
 /// A document ready to be added: all that takes time is done, so that the writer is not kept.
 #[derive(Debug)]
 pub struct Document {
@@ -39,6 +43,16 @@ pub struct Document {
     title_terms: String,
     body_terms: String,
 }
+
+/// English words that say nothing of what is sought, in questions more than elsewhere; sorted. Those of other
+/// languages are left to their rank, in which common words weigh little.
+const EMPTY: [&str; 62] = [
+    "a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "being", "between", "by", "can",
+    "could", "did", "do", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is",
+    "it", "its", "must", "of", "on", "or", "should", "so", "some", "such", "than", "that", "the", "their",
+    "there", "these", "they", "this", "those", "through", "to", "was", "were", "what", "when", "where",
+    "which", "while", "who", "why", "will", "with", "would",
+];
 
 /// What adding came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,7 +273,8 @@ fn ranked(
     let terms = table(tenant);
     let sql = format!(
         "SELECT d.document, d.key, d.url, d.title FROM {terms} JOIN documents d ON d.document = {terms}.rowid
-         WHERE {terms} MATCH ?1 AND d.tenant = ?2 ORDER BY {terms}.rank"
+         WHERE {terms} MATCH ?1 AND {terms}.rank MATCH 'bm25({TITLE_WEIGHT}, 1.0)' AND d.tenant = ?2
+         ORDER BY {terms}.rank"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let row = |row: &rusqlite::Row<'_>| {
@@ -278,15 +293,21 @@ fn expression(connection: &Connection, tenant: &str, text: &str) -> rusqlite::Re
     let mut statement = connection.prepare_cached("SELECT language FROM languages WHERE tenant = ?1")?;
     let languages: Vec<String> =
         statement.query_map([tenant], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let full: Vec<&str> = text.unicode_words().filter(|word| !is_empty_word(word)).collect();
+    let text = if full.is_empty() { text.to_owned() } else { full.join(" ") };
     let mut seen = HashSet::new();
     let terms: Vec<String> = languages
         .iter()
-        .flat_map(|code| words::terms(text, Language::from_code(code)))
+        .flat_map(|code| words::terms(&text, Language::from_code(code)))
         .filter(|term| seen.insert(term.clone()))
         .take(MAX_TERMS)
         .map(|term| format!("\"{}\"", term.replace('"', "\"\"")))
         .collect();
     Ok(terms.join(" OR "))
+}
+
+fn is_empty_word(word: &str) -> bool {
+    EMPTY.binary_search(&word.to_lowercase().as_str()).is_ok()
 }
 
 /// The table of a tenant's words. Names of tenants are free text; a hash of one is an identifier.

@@ -45,7 +45,9 @@ fn words_are_found_in_any_form_and_language() {
     assert_eq!(urls(&store, "ada", "baker kneads"), ["https://e.org/en"]);
     assert_eq!(urls(&store, "ada", "Haus"), ["https://e.org/de"]);
     assert_eq!(urls(&store, "ada", "公园"), ["https://e.org/zh"]);
-    assert_eq!(urls(&store, "ada", "\"quoted\" OR (don't NEAR/2 * 3.14"), Vec::<String>::new());
+    assert_eq!(urls(&store, "ada", "\"quoted\" AND (don't NEAR/2 * 3.14"), Vec::<String>::new());
+    assert_eq!(urls(&store, "ada", "the"), ["https://e.org/en"], "all there is to go by");
+    assert!(EMPTY.is_sorted());
     assert_eq!(urls(&store, "ada", "!?"), Vec::<String>::new());
 }
 

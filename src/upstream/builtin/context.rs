@@ -5,7 +5,7 @@ use std::{panic::resume_unwind, sync::Arc};
 
 use tokio::sync::Semaphore;
 
-use super::tool::ToolError;
+use super::{smart_search::Search, tool::ToolError};
 use crate::{
     config,
     policy::budget::Ledger,
@@ -21,12 +21,14 @@ const WORKERS: usize = 4;
 pub(super) struct Services {
     pub(super) store: Store,
     pub(super) ledger: Arc<Ledger>,
+    pub(super) search: Search,
     workers: Arc<Semaphore>,
 }
 
 impl Services {
-    pub(super) fn new(_settings: &config::Smart, store: Store, ledger: Arc<Ledger>) -> Self {
-        Self { store, ledger, workers: Arc::new(Semaphore::new(WORKERS)) }
+    pub(super) fn new(settings: &config::Smart, store: Store, ledger: Arc<Ledger>) -> Self {
+        let search = Search::new(&settings.engines);
+        Self { store, ledger, search, workers: Arc::new(Semaphore::new(WORKERS)) }
     }
 }
 

@@ -10,6 +10,7 @@ mod reply;
 mod smart_budget_guard;
 mod smart_dedup;
 mod smart_pipe;
+mod smart_search;
 mod tool;
 mod usage;
 
