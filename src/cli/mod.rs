@@ -14,6 +14,7 @@ pub mod audit;
 pub mod call;
 pub mod check;
 pub mod connect;
+pub mod index;
 pub mod key;
 pub mod normalize;
 pub mod schema;
@@ -29,7 +30,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["doctor", "health", "index", "init", "inject", "pin", "replay"];
+const LATER: &[&str] = &["doctor", "health", "init", "inject", "pin", "replay"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -54,6 +55,8 @@ enum Command {
     Connect(connect::Args),
     /// Show what would be forwarded for the JSON-RPC body on stdin
     Normalize(normalize::Args),
+    /// Fill the local search engine: add, list, remove
+    Index(index::Args),
     /// List the built-in tools and what each costs a model
     Tools(tools::Args),
     /// Call a built-in tool here, without a gateway
@@ -81,6 +84,7 @@ fn run(command: Command) -> ExitCode {
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),
         Command::Normalize(args) => normalize::run(args),
+        Command::Index(args) => index::run(args),
         Command::Tools(args) => tools::run(args),
         Command::Call(args) => call::run(args),
         Command::Schema(args) => schema::run(args),

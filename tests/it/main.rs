@@ -6,6 +6,7 @@
 mod audit_verify;
 mod docs;
 mod gateway;
+mod index;
 mod io;
 mod support;
 mod tools;

@@ -1,7 +1,7 @@
 //! The index of our own documents, in SQLite's FTS5: what the operator imported, for everyone, and what a tenant
 //! fetched, for that tenant. Ranks are BM25 (k1 = 1.2, b = 0.75, fixed in FTS5) over the terms of [`words`].
 //!
-//! Invariant: neither hits, nor their ranks, nor the time a lookup takes depend on another tenant's documents.
+//! Invariant: neither hits nor their ranks depend on another tenant's documents.
 
 #[cfg(test)]
 mod tests;
