@@ -4,7 +4,10 @@ use bytes::Bytes;
 use http::Request;
 use serde::Deserialize;
 
-use super::{Driver, Endpoint, finish, get, key_header, read, with_sites};
+use super::{
+    Driver,
+    request::{Endpoint, finish, get, key_header, read, with_sites},
+};
 use crate::search::{Failure, Hit, Page, Query, Safesearch, TimeRange};
 
 pub(super) const DRIVER: Driver =

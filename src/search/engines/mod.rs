@@ -5,6 +5,7 @@
 
 mod brave;
 mod exa;
+mod request;
 mod searxng;
 mod tavily;
 
@@ -13,13 +14,13 @@ mod tests;
 
 use std::{sync::Arc, time::Instant};
 
-use ::url::{Url, form_urlencoded};
+use ::url::Url;
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, header};
+use http::Request;
 use jiff::{civil::Date, fmt::rfc2822};
-use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
+use self::request::Endpoint;
 use super::{
     Failure, FailureKind, Hit, Page, Query, breaker::Breaker, client::Client, local, snippet::plain, url,
 };
@@ -43,12 +44,6 @@ struct Driver {
     path: &'static str,
     request: fn(&Endpoint<'_>, &Query) -> Result<Request<Bytes>, Failure>,
     parse: fn(&[u8], &Query) -> Result<Page, Failure>,
-}
-
-/// Where one request goes.
-struct Endpoint<'a> {
-    url: Url,
-    key: Option<&'a Secret>,
 }
 
 /// One configured engine.
@@ -253,66 +248,4 @@ fn tidy(page: Page, query: &Query) -> Page {
 fn date(text: &str) -> Option<String> {
     let day = text.get(..10).and_then(|day| day.parse::<Date>().ok());
     day.or_else(|| rfc2822::parse(text).ok().map(|time| time.date())).map(|day| day.to_string())
-}
-
-fn get(endpoint: &Endpoint<'_>, parameters: &[(&str, &str)]) -> Result<http::request::Builder, Failure> {
-    let mut url = endpoint.url.clone();
-    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-    url.set_query(Some(&query));
-    Ok(Request::builder().method(Method::GET).uri(url.as_str()).header(header::ACCEPT, "application/json"))
-}
-
-fn post(endpoint: &Endpoint<'_>) -> http::request::Builder {
-    Request::builder()
-        .method(Method::POST)
-        .uri(endpoint.url.as_str())
-        .header(header::ACCEPT, "application/json")
-        .header(header::CONTENT_TYPE, "application/json")
-}
-
-fn finish(builder: http::request::Builder, body: impl Into<Bytes>) -> Result<Request<Bytes>, Failure> {
-    let made = builder.body(body.into());
-    made.map_err(|_| Failure::new(FailureKind::Refused, "its url makes no request"))
-}
-
-/// The key as a header value that is not logged.
-fn key_header(endpoint: &Endpoint<'_>, before: &str) -> Result<Option<HeaderValue>, Failure> {
-    let Some(key) = endpoint.key else { return Ok(None) };
-    let value = HeaderValue::from_str(&format!("{before}{}", key.expose()));
-    let mut value = value
-        .map_err(|_| Failure::new(FailureKind::Unauthorized, "its key has characters no header can carry"))?;
-    value.set_sensitive(true);
-    Ok(Some(value))
-}
-
-/// The query with its domain filters as the operators that web engines know, as long as it stays within `most`
-/// characters; what an engine makes of them is checked afterwards.
-fn with_sites(query: &Query, most: usize) -> String {
-    let mut text = query.text.clone();
-    let wanted: Vec<String> = query.include.iter().map(|domain| format!("site:{domain}")).collect();
-    let more = match wanted.as_slice() {
-        [] => String::new(),
-        [one] => format!(" {one}"),
-        several => format!(" ({})", several.join(" OR ")),
-    };
-    let unwanted = query.exclude.iter().map(|domain| format!(" -site:{domain}"));
-    for part in std::iter::once(more).chain(unwanted) {
-        if text.chars().count() + part.chars().count() <= most {
-            text.push_str(&part);
-        }
-    }
-    text
-}
-
-/// For APIs without pages: of all hits from the first on, those of this page.
-fn only_this_page(hits: Vec<Hit>, query: &Query) -> Vec<Hit> {
-    hits.into_iter().skip(query.skipped()).take(query.count).collect()
-}
-
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(body).map_err(|_| {
-        let html = body.trim_ascii_start().starts_with(b"<");
-        let what = if html { "it answered with a page" } else { "it answered with something else" };
-        Failure::new(FailureKind::BadAnswer, format!("{what} instead of its JSON; check its url"))
-    })
 }

@@ -5,7 +5,10 @@ use http::{Request, header};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Driver, Endpoint, finish, get, key_header, read, with_sites};
+use super::{
+    Driver,
+    request::{Endpoint, finish, get, key_header, read, with_sites},
+};
 use crate::search::{Failure, Hit, Page, Query, Safesearch, TimeRange};
 
 pub(super) const DRIVER: Driver = Driver { address: "", path: "/search", request, parse };

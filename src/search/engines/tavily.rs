@@ -6,7 +6,10 @@ use http::{Request, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Driver, Endpoint, finish, key_header, only_this_page, post, read};
+use super::{
+    Driver,
+    request::{Endpoint, finish, key_header, only_this_page, post, read},
+};
 use crate::search::{Failure, Hit, Page, Query, TimeRange};
 
 pub(super) const DRIVER: Driver =

@@ -1,7 +1,10 @@
 //! The index on a real store.
 
-use super::*;
-use crate::store::Store;
+use super::{rank::EMPTY, *};
+use crate::{
+    search::{Hit, Query},
+    store::Store,
+};
 
 fn store() -> Store {
     Store::open(None, 64 << 20).unwrap()
