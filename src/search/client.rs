@@ -65,7 +65,6 @@ impl Client {
 
     async fn answer(&self, request: Request<Bytes>) -> Result<Bytes, Failure> {
         let unreachable = |error: hyper_util::client::legacy::Error| {
-            tracing::debug!(error = %error.is_connect(), "a search engine could not be asked");
             let what =
                 if error.is_connect() { "no connection could be made" } else { "the connection broke off" };
             Failure::new(FailureKind::Unreachable, what)
@@ -96,5 +95,6 @@ fn refusal(answer: &Response<Incoming>) -> Failure {
         let given = answer.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok());
         given.and_then(|v| v.trim().parse().ok()).map_or(PAUSE, Duration::from_secs)
     });
-    Failure { retry_after, ..Failure::new(kind, format!("HTTP {}: {why}", status.as_u16())) }
+    let message = format!("HTTP {}: {why}", status.as_u16());
+    Failure { retry_after, status: Some(status.as_u16()), ..Failure::new(kind, message) }
 }

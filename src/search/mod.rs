@@ -115,6 +115,8 @@ pub struct Failure {
     pub kind: FailureKind,
     /// One sentence.
     pub message: String,
+    /// The HTTP status, if there was one other than 200.
+    pub status: Option<u16>,
     /// When the engine asked to be tried again.
     pub retry_after: Option<Duration>,
 }
@@ -159,7 +161,7 @@ impl FailureKind {
 
 impl Failure {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None }
+        Self { kind, message: message.into(), status: None, retry_after: None }
     }
 }
 

@@ -10,8 +10,13 @@ use super::{
 };
 use crate::search::{Failure, Hit, Page, Query, Safesearch, TimeRange};
 
-pub(super) const DRIVER: Driver =
-    Driver { address: "https://api.search.brave.com", path: "/res/v1/web/search", request, parse };
+pub(super) const DRIVER: Driver = Driver {
+    address: "https://api.search.brave.com",
+    path: "/res/v1/web/search",
+    request,
+    parse,
+    forbidden: None,
+};
 
 const MAX_QUERY: usize = 400;
 const MAX_COUNT: usize = 20;

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::search::{Failure, Hit, Page, Query, Safesearch, TimeRange};
 
-pub(super) const DRIVER: Driver = Driver { address: "https://api.exa.ai", path: "/search", request, parse };
+pub(super) const DRIVER: Driver =
+    Driver { address: "https://api.exa.ai", path: "/search", request, parse, forbidden: None };
 
 const MAX_RESULTS: usize = 100;
 /// Characters of text asked for each hit, from which the snippet is taken.

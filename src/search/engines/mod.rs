@@ -37,6 +37,7 @@ const MAX_TITLE: usize = 300;
 const MAX_URL: usize = 2_048;
 
 /// What speaks one API.
+#[derive(Debug)]
 struct Driver {
     /// Its public address; "" if there is none.
     address: &'static str,
@@ -44,6 +45,8 @@ struct Driver {
     path: &'static str,
     request: fn(&Endpoint<'_>, &Query) -> Result<Request<Bytes>, Failure>,
     parse: fn(&[u8], &Query) -> Result<Page, Failure>,
+    /// What its 403 means, if not that the key is wrong.
+    forbidden: Option<&'static str>,
 }
 
 /// One configured engine.
@@ -63,7 +66,7 @@ enum Source {
 
 #[derive(Debug)]
 struct Remote {
-    kind: EngineKind,
+    driver: &'static Driver,
     url: Option<Url>,
     key: Option<Secret>,
     client: Option<Client>,
@@ -141,13 +144,18 @@ impl Engines {
 
 impl Engine {
     fn new(config: &config::Engine, client: Option<Client>) -> Self {
-        let source = match config.kind {
-            EngineKind::Local => Source::Local,
-            kind => {
-                let url = config.url.as_ref().and_then(|url| Url::parse(&url.to_string()).ok());
-                Source::Remote(Box::new(Remote { kind, url, key: config.key.clone(), client }))
-            }
+        let driver = match config.kind {
+            EngineKind::Local => None,
+            EngineKind::Searxng => Some(&searxng::DRIVER),
+            EngineKind::Brave => Some(&brave::DRIVER),
+            EngineKind::Tavily => Some(&tavily::DRIVER),
+            EngineKind::Exa => Some(&exa::DRIVER),
         };
+        let remote = |driver| {
+            let url = config.url.as_ref().and_then(|url| Url::parse(&url.to_string()).ok());
+            Source::Remote(Box::new(Remote { driver, url, key: config.key.clone(), client }))
+        };
+        let source = driver.map_or(Source::Local, remote);
         Self { name: Arc::clone(&config.name), weight: config.weight, source, breaker: Breaker::default() }
     }
 
@@ -180,7 +188,7 @@ impl Engine {
 
 impl Remote {
     async fn page(&self, query: &Query) -> Result<Page, Failure> {
-        let driver = driver(self.kind);
+        let driver = self.driver;
         let Some(client) = &self.client else {
             return Err(Failure::new(FailureKind::Unreachable, "TLS could not be set up on this machine"));
         };
@@ -190,27 +198,14 @@ impl Remote {
         };
         let url = url.ok_or_else(|| Failure::new(FailureKind::Unreachable, "its url cannot be used"))?;
         let request = (driver.request)(&Endpoint { url, key: self.key.as_ref() }, query)?;
-        let body = client.send(request).await.map_err(|failure| explained(self.kind, failure))?;
+        let body = client.send(request).await.map_err(|failure| match driver.forbidden {
+            Some(why) if failure.status == Some(403) => {
+                Failure { message: format!("HTTP 403: {why}"), ..failure }
+            }
+            _ => failure,
+        })?;
         (driver.parse)(&body, query)
     }
-}
-
-fn driver(kind: EngineKind) -> &'static Driver {
-    match kind {
-        EngineKind::Brave => &brave::DRIVER,
-        EngineKind::Tavily => &tavily::DRIVER,
-        EngineKind::Exa => &exa::DRIVER,
-        EngineKind::Searxng | EngineKind::Local => &searxng::DRIVER,
-    }
-}
-
-/// A SearXNG instance answers 403 to whoever asks for a format that it does not offer.
-fn explained(kind: EngineKind, failure: Failure) -> Failure {
-    if kind == EngineKind::Searxng && failure.message.starts_with("HTTP 403") {
-        let message = "HTTP 403: the instance gives no JSON; its operator can add json to search.formats";
-        return Failure::new(FailureKind::Unauthorized, message);
-    }
-    failure
 }
 
 /// The configured base with the API's path, unless it has that already.

@@ -11,7 +11,13 @@ use super::{
 };
 use crate::search::{Failure, Hit, Page, Query, Safesearch, TimeRange};
 
-pub(super) const DRIVER: Driver = Driver { address: "", path: "/search", request, parse };
+pub(super) const DRIVER: Driver = Driver {
+    address: "",
+    path: "/search",
+    request,
+    parse,
+    forbidden: Some("the instance gives no JSON; its operator can add json to search.formats"),
+};
 
 /// Its own limit is that of a URL.
 const MAX_QUERY: usize = 1_000;

@@ -13,7 +13,7 @@ use super::{
 use crate::search::{Failure, Hit, Page, Query, TimeRange};
 
 pub(super) const DRIVER: Driver =
-    Driver { address: "https://api.tavily.com", path: "/search", request, parse };
+    Driver { address: "https://api.tavily.com", path: "/search", request, parse, forbidden: None };
 
 const MAX_RESULTS: usize = 20;
 

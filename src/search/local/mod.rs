@@ -25,6 +25,9 @@ pub const OPERATOR: &str = "";
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 /// Longest title kept, in characters.
 const MAX_TITLE: usize = 300;
+/// Documents that a tenant may have of its own; the oldest make room, so that one tenant does not fill the storage.
+const MOST_OWN: usize = 5_000;
+
 /// A document ready to be added: all that takes time is done, so that the writer is not kept.
 #[derive(Debug)]
 pub struct Document {
@@ -95,11 +98,34 @@ impl Document {
     }
 }
 
-/// Adds a document for a tenant, in the place of what its URL had.
+/// Adds a document for a tenant, in the place of what its URL had. Of a tenant's own, the latest 5,000 stay.
 ///
 /// # Errors
 /// The storage's.
 pub fn add(connection: &Connection, tenant: &str, document: &Document) -> rusqlite::Result<Added> {
+    let added = put(connection, tenant, document)?;
+    if tenant != OPERATOR && added == Added::New {
+        make_room(connection, tenant, MOST_OWN)?;
+    }
+    Ok(added)
+}
+
+fn make_room(connection: &Connection, tenant: &str, most: usize) -> rusqlite::Result<()> {
+    let sql = "SELECT count(*) FROM documents WHERE tenant = ?1";
+    let count: i64 = connection.prepare_cached(sql)?.query_row([tenant], |row| row.get(0))?;
+    let over = count - most as i64;
+    if over <= 0 {
+        return Ok(());
+    }
+    let sql = "SELECT document FROM documents WHERE tenant = ?1 ORDER BY added, document LIMIT ?2";
+    let oldest: Vec<i64> = connection
+        .prepare_cached(sql)?
+        .query_map(params![tenant, over], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    oldest.into_iter().try_for_each(|id| delete(connection, &table(tenant), id))
+}
+
+fn put(connection: &Connection, tenant: &str, document: &Document) -> rusqlite::Result<Added> {
     let terms = table(tenant);
     if tenant != OPERATOR {
         connection.execute_batch(&format!(

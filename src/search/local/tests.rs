@@ -10,7 +10,7 @@ fn store() -> Store {
     Store::open(None, 64 << 20).unwrap()
 }
 
-fn put(store: &Store, tenant: &'static str, url: &str, title: &str, body: &str) -> Added {
+fn put_in(store: &Store, tenant: &'static str, url: &str, title: &str, body: &str) -> Added {
     let document = Document::new(url, title, body).unwrap();
     store.write_blocking(move |c| add(c, tenant, &document)).unwrap()
 }
@@ -30,21 +30,27 @@ fn urls(store: &Store, tenant: &'static str, text: &str) -> Vec<String> {
 #[test]
 fn words_are_found_in_any_form_and_language() {
     let store = store();
-    put(
+    put_in(
         &store,
         OPERATOR,
         "https://e.org/en",
         "Bakers",
         "The bakers of this town were kneading their dough long before the sun had risen over the hills.",
     );
-    put(
+    put_in(
         &store,
         OPERATOR,
         "https://e.org/de",
         "Häuser",
         "Die alten Häuser am Hafen wurden von den Kaufleuten gebaut.",
     );
-    put(&store, OPERATOR, "https://e.org/zh", "天气", "今天的天气很好,我们一起去公园散步吧,晚上再回家吃饭。");
+    put_in(
+        &store,
+        OPERATOR,
+        "https://e.org/zh",
+        "天气",
+        "今天的天气很好,我们一起去公园散步吧,晚上再回家吃饭。",
+    );
     assert_eq!(urls(&store, "ada", "baker kneads"), ["https://e.org/en"]);
     assert_eq!(urls(&store, "ada", "Haus"), ["https://e.org/de"]);
     assert_eq!(urls(&store, "ada", "公园"), ["https://e.org/zh"]);
@@ -59,7 +65,7 @@ fn a_hit_shows_where_the_words_are_and_leads_to_the_text() {
     let store = store();
     let filler = "Other matters are discussed here at some length. ".repeat(60);
     let body = format!("{filler}The lighthouse keeper counts the passing ships. {filler}");
-    put(&store, OPERATOR, "https://e.org/a#part", " The  <b>Light</b>", &body);
+    put_in(&store, OPERATOR, "https://e.org/a#part", " The  <b>Light</b>", &body);
     let hit = hits(&store, "ada", query("who counts ships")).remove(0);
     assert_eq!((hit.url.as_str(), hit.title.as_str()), ("https://e.org/a", "The Light"));
     assert!(hit.snippet.contains("keeper counts the passing ships"), "{}", hit.snippet);
@@ -71,10 +77,13 @@ fn a_hit_shows_where_the_words_are_and_leads_to_the_text() {
 #[test]
 fn a_url_has_one_document_which_can_change_and_go() {
     let store = store();
-    assert_eq!(put(&store, OPERATOR, "https://e.org/a", "A", "old words stand here"), Added::New);
-    assert_eq!(put(&store, OPERATOR, "https://www.e.org/a/", "A", "old words stand here"), Added::Unchanged);
+    assert_eq!(put_in(&store, OPERATOR, "https://e.org/a", "A", "old words stand here"), Added::New);
     assert_eq!(
-        put(&store, OPERATOR, "http://e.org/a?utm_source=x", "A", "fresh words stand here"),
+        put_in(&store, OPERATOR, "https://www.e.org/a/", "A", "old words stand here"),
+        Added::Unchanged
+    );
+    assert_eq!(
+        put_in(&store, OPERATOR, "http://e.org/a?utm_source=x", "A", "fresh words stand here"),
         Added::Changed
     );
     assert!(urls(&store, "ada", "old").is_empty());
@@ -102,7 +111,13 @@ fn what_cannot_be_indexed_is_refused_with_why() {
 fn domains_and_pages_are_obeyed() {
     let store = store();
     for n in 0..7 {
-        put(&store, OPERATOR, &format!("https://s{}.example/{n}", n % 2), "T", &format!("apple number {n}"));
+        put_in(
+            &store,
+            OPERATOR,
+            &format!("https://s{}.example/{n}", n % 2),
+            "T",
+            &format!("apple number {n}"),
+        );
     }
     let only = Query { include: vec!["s1.example".into()], ..query("apple") };
     assert_eq!(hits(&store, "ada", only).len(), 3);
@@ -117,10 +132,10 @@ fn domains_and_pages_are_obeyed() {
 #[test]
 fn tenants_see_their_own_and_the_operators_alone() {
     let store = store();
-    put(&store, OPERATOR, "https://e.org/shared", "S", "the harbour report for everyone");
-    put(&store, "ada", "https://e.org/ada", "A", "the harbour report of ada");
-    put(&store, "bob", "https://e.org/bob", "B", "the harbour report of bob");
-    put(&store, "bob", "https://e.org/shared", "B", "the harbour report as bob has it");
+    put_in(&store, OPERATOR, "https://e.org/shared", "S", "the harbour report for everyone");
+    put_in(&store, "ada", "https://e.org/ada", "A", "the harbour report of ada");
+    put_in(&store, "bob", "https://e.org/bob", "B", "the harbour report of bob");
+    put_in(&store, "bob", "https://e.org/shared", "B", "the harbour report as bob has it");
     let own = |tenant| urls(&store, tenant, "harbour report");
     assert_eq!(own("ada"), ["https://e.org/shared", "https://e.org/ada"]);
     assert_eq!(own("carol"), ["https://e.org/shared"]);
@@ -142,15 +157,31 @@ fn another_tenants_documents_change_no_rank() {
         for (n, text) in
             ["red red house", "red tree", "tree tree house", "green tree by a house"].iter().enumerate()
         {
-            put(store, "ada", &format!("https://e.org/{n}"), "T", text);
-            put(store, OPERATOR, &format!("https://o.org/{n}"), "T", &format!("{text} again"));
+            put_in(store, "ada", &format!("https://e.org/{n}"), "T", text);
+            put_in(store, OPERATOR, &format!("https://o.org/{n}"), "T", &format!("{text} again"));
         }
     }
     // In one table, so many houses would make `house` the commonest word.
     for n in 0..200 {
-        put(&beside, "bob", &format!("https://b.org/{n}"), "T", "house house house on a hill");
+        put_in(&beside, "bob", &format!("https://b.org/{n}"), "T", "house house house on a hill");
     }
     for text in ["red house", "tree house", "house"] {
         assert_eq!(hits(&alone, "ada", query(text)), hits(&beside, "ada", query(text)));
     }
+}
+
+#[test]
+fn a_tenants_oldest_documents_make_room() {
+    let store = store();
+    for n in 0..6 {
+        put_in(&store, "ada", &format!("https://e.org/{n}"), "T", &format!("apple number {n}"));
+    }
+    put_in(&store, OPERATOR, "https://o.org/", "T", "apple of everyone");
+    store.write_blocking(|c| make_room(c, "ada", 4)).unwrap();
+    let mut left = urls(&store, "ada", "apple");
+    left.sort();
+    assert_eq!(
+        left,
+        ["https://e.org/2", "https://e.org/3", "https://e.org/4", "https://e.org/5", "https://o.org/"]
+    );
 }
