@@ -60,7 +60,13 @@ fn what_a_call_remembers_is_there_for_the_next() {
     let state = tempfile::tempdir().unwrap();
     let call = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_smartgate"));
-        let output = command.arg("call").args(args).arg("--json").env("XDG_STATE_HOME", state.path()).output().unwrap();
+        let output = command
+            .arg("call")
+            .args(args)
+            .arg("--json")
+            .env("XDG_STATE_HOME", state.path())
+            .output()
+            .unwrap();
         serde_json::from_str::<Value>(&out(&output)).unwrap()
     };
     let stored = call(&["smart_memory", "action=store", "key=colour", "content=The house is blue."]);

@@ -14,6 +14,7 @@ use tokio::{
 use super::*;
 use crate::{
     config::{Engine, EngineKind, Secret, Smart},
+    policy::budget::Ledger,
     search::local::{Document, OPERATOR},
     store::Store,
     upstream::{
@@ -30,7 +31,8 @@ impl Tools {
     fn new(engines: Vec<Engine>) -> Self {
         let store = Store::open(None, 64 << 20).unwrap();
         let settings = Smart { engines, ..Smart::default() };
-        Self { services: Arc::new(Services::new(&settings, store)) }
+        let ledger = Arc::new(Ledger::open(store.clone()).unwrap());
+        Self { services: Arc::new(Services::new(&settings, store, ledger)) }
     }
 
     async fn index(&self, tenant: &'static str, url: &str, title: &str, body: &str) {
