@@ -38,3 +38,42 @@ fn the_repair_shown_happens() {
     let explained = String::from_utf8(out.stderr).unwrap();
     assert!(explained.contains(r#""rules":["direct_tool_method"]"#), "{explained}");
 }
+
+/// The lines of the section between two marks that begin with `$ `, each with its output.
+fn commands(section: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let inner = text.split(&format!("<!-- {section}:begin -->")).nth(1).expect("it begins");
+    let inner = inner.split(&format!("<!-- {section}:end -->")).next().expect("it ends");
+    let mut found: Vec<(String, String)> = Vec::new();
+    for line in inner.lines().filter(|l| !l.starts_with("```")) {
+        match (line.strip_prefix("$ "), found.last_mut()) {
+            (Some(command), _) => found.push((command.to_owned(), String::new())),
+            (None, Some((_, output))) if !line.is_empty() => {
+                output.push_str(line);
+                output.push('\n');
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn the_tools_of_the_readme_do_what_it_shows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let program = Path::new(env!("CARGO_BIN_EXE_smartgate"));
+    let path = format!("{}:/usr/bin:/bin", program.parent().expect("a file has a folder").display());
+    for name in ["docs", "README.md"] {
+        std::os::unix::fs::symlink(root.join(name), folder.path().join(name)).unwrap();
+    }
+    let commands = commands("tools");
+    assert!(commands.len() >= 4);
+    for (command, expected) in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command]).current_dir(&folder).env("PATH", &path).env("XDG_STATE_HOME", &state);
+        let out = shell.output().expect("sh is there");
+        assert_eq!(String::from_utf8_lossy(&out.stdout), expected, "{command}");
+    }
+}
