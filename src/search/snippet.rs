@@ -27,7 +27,7 @@ pub fn best(text: &str, query: &str, limit: usize) -> String {
     }
     let text = text.trim();
     if text.len() <= limit * MOST_BYTES_PER_TOKEN && tokens::fits(text, limit) {
-        return squeeze(text);
+        return cut(&squeeze(text), limit);
     }
     let text = &text[..text.floor_char_boundary(SCAN)];
     let language = Language::of(text);
