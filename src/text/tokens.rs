@@ -41,6 +41,47 @@ pub fn head(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(low)]
 }
 
+/// Where the tokens of a text lie, so that the size of any part of it is known without counting anew.
+#[derive(Debug)]
+pub struct Offsets {
+    /// The end of each word as the encoder splits them, and the tokens up to there.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Offsets {
+    /// Counts the o200k tokens of `text`.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let encoder = bpe_openai::o200k_base();
+        let (mut end, mut tokens) = (0, 0);
+        let ends = encoder.split(text).map(|word| {
+            end += word.len();
+            tokens += encoder.bpe.count(word.as_bytes());
+            (end, tokens)
+        });
+        Self { ends: ends.collect() }
+    }
+
+    /// The tokens of the whole text.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.ends.last().map_or(0, |last| last.1)
+    }
+
+    /// The tokens before `at`, in bytes. Within a long word, such as a run of ideographs, its even share.
+    #[must_use]
+    pub fn before(&self, at: usize) -> usize {
+        let word = self.ends.partition_point(|(end, _)| *end < at);
+        let (start, before) = word.checked_sub(1).map_or((0, 0), |last| self.ends[last]);
+        match self.ends.get(word) {
+            Some((end, tokens)) if at > start => {
+                before + ((tokens - before) * (at - start)).div_ceil((end - start).max(1))
+            }
+            _ => before,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{ProptestConfig, any, proptest};
@@ -126,5 +167,17 @@ mod tests {
                 assert!(fits(text, usize::try_from(tokens).unwrap()));
             }
         }
+    }
+
+    #[test]
+    fn offsets_add_up_to_the_count() {
+        for text in ["", "One sentence. Another one!\n\n  Ünïcode 漢字かな 🦀🦀", &" ".repeat(9), "x"]
+        {
+            let offsets = Offsets::of(text);
+            assert_eq!(offsets.total() as u64, count(text));
+            assert_eq!((offsets.before(0), offsets.before(text.len())), (0, offsets.total()));
+        }
+        let ideographs = Offsets::of("漢字漢字漢字漢字");
+        assert_eq!(ideographs.before(12) * 2, ideographs.total());
     }
 }

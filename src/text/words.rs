@@ -2,10 +2,10 @@
 //! text's language; scripts without spaces as pairs of characters. The same terms serve ranking in memory and the
 //! full-text index, so that both find the same.
 
-use std::iter;
+use std::{borrow::Cow, collections::HashMap, fmt};
 
 use rust_stemmers::{Algorithm, Stemmer};
-use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use unicode_segmentation::UnicodeSegmentation;
 use whatlang::{Detector, Lang};
 
@@ -51,9 +51,80 @@ impl Language {
 /// The terms of a text, in order.
 #[must_use]
 pub fn terms(text: &str, language: Language) -> Vec<String> {
-    let text: String = text.nfkc().flat_map(char::to_lowercase).collect();
     let stemmer = language.0.map(Stemmer::create);
     let mut terms = Vec::new();
+    walk(text, |word, whole| match &stemmer {
+        Some(stemmer) if whole => terms.push(stemmer.stem(word).into_owned()),
+        _ => terms.push(word.to_owned()),
+    });
+    terms
+}
+
+/// Numbers terms, so that those of a long text cost no more than a look-up each.
+pub struct Vocabulary {
+    stemmer: Option<Stemmer>,
+    terms: HashMap<String, u32>,
+    words: HashMap<String, u32>,
+}
+
+impl fmt::Debug for Vocabulary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vocabulary").field("terms", &self.terms.len()).finish_non_exhaustive()
+    }
+}
+
+impl Vocabulary {
+    /// One in which nothing is numbered yet.
+    #[must_use]
+    pub fn new(language: Language) -> Self {
+        let stemmer = language.0.map(Stemmer::create);
+        Self { stemmer, terms: HashMap::new(), words: HashMap::new() }
+    }
+
+    /// Calls `found` with the number of each term of `text`, in order. Numbers count from 0 as terms turn up.
+    pub fn each(&mut self, text: &str, mut found: impl FnMut(u32)) {
+        let Self { stemmer, terms, words } = self;
+        walk(text, |word, whole| {
+            if let Some(number) = words.get(word) {
+                return found(*number);
+            }
+            let stem = stemmer.as_ref().filter(|_| whole).map_or(Cow::Borrowed(word), |s| s.stem(word));
+            let next = terms.len() as u32;
+            let number = match terms.get(&*stem) {
+                Some(number) => *number,
+                None => *terms.entry(stem.into_owned()).or_insert(next),
+            };
+            words.insert(word.to_owned(), number);
+            found(number);
+        });
+    }
+
+    /// How many terms have turned up.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// Whether none has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
+
+/// Calls `found` with each word of `text`, normalised but not stemmed, and whether it is a whole word rather than a
+/// pair of characters.
+fn walk(text: &str, mut found: impl FnMut(&str, bool)) {
+    if text.is_ascii() {
+        let text = text.to_ascii_lowercase();
+        text.unicode_words().for_each(|word| found(word, true));
+        return;
+    }
+    let text: String = if is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+        text.chars().flat_map(char::to_lowercase).collect()
+    } else {
+        text.nfkc().flat_map(char::to_lowercase).collect()
+    };
     let mut run = String::new();
     for word in text.unicode_words() {
         // UAX #29 leaves ideographs and Thai letters one by one, or in clusters that are no words.
@@ -61,26 +132,20 @@ pub fn terms(text: &str, language: Language) -> Vec<String> {
             run.push_str(word);
             continue;
         }
-        pairs(&mut run, &mut terms);
-        terms.push(stemmer.as_ref().map_or_else(|| word.to_owned(), |s| s.stem(word).into_owned()));
+        pairs(&mut run, &mut found);
+        found(word, true);
     }
-    pairs(&mut run, &mut terms);
-    terms
+    pairs(&mut run, &mut found);
 }
 
 /// Takes the pairs of neighbours out of a run of characters.
-fn pairs(run: &mut String, terms: &mut Vec<String>) {
-    let mut chars = run.chars();
-    match (chars.next(), chars.next()) {
-        (Some(only), None) => terms.push(only.to_string()),
-        (Some(first), Some(second)) => {
-            let mut before = first;
-            for next in iter::once(second).chain(chars) {
-                terms.push([before, next].iter().collect());
-                before = next;
-            }
-        }
-        (None, _) => {}
+fn pairs(run: &mut String, found: &mut impl FnMut(&str, bool)) {
+    let starts = || run.char_indices().map(|(at, _)| at).chain([run.len()]);
+    for (from, to) in starts().zip(starts().skip(2)) {
+        found(&run[from..to], false);
+    }
+    if run.chars().nth(1).is_none() && !run.is_empty() {
+        found(run, false);
     }
     run.clear();
 }
@@ -136,5 +201,17 @@ mod tests {
         assert_eq!(terms("東京都 2024", Language::UNKNOWN), ["東京", "京都", "2024"]);
         assert_eq!(terms("ﬁne", Language::UNKNOWN), ["fine"]);
         assert_eq!(terms("हिन्दी भाषा", Language::UNKNOWN).len(), 2);
+        assert_eq!(terms("京 1", Language::UNKNOWN), ["京", "1"]);
+    }
+
+    #[test]
+    fn a_vocabulary_gives_equal_numbers_to_equal_terms() {
+        let text = "Connected houses connect a house 東京都東京";
+        let mut vocabulary = Vocabulary::new(Language::ENGLISH);
+        let mut numbers = Vec::new();
+        vocabulary.each(text, |number| numbers.push(number));
+        assert_eq!(numbers, [0, 1, 0, 2, 1, 3, 4, 5, 3]);
+        assert_eq!(terms(text, Language::ENGLISH).len(), numbers.len());
+        assert_eq!(vocabulary.len(), 6);
     }
 }

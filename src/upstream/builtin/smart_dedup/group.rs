@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::words::Prepared;
+use crate::text::shingles::Prepared;
 
 /// Containment counts from this many shingles in the smaller text: less would be chance.
 const MIN_CONTAINED: usize = 20;

@@ -1,9 +1,8 @@
 //! `smart_dedup`: finds exact and near-duplicate passages in a list. Owns the contract: arguments, limits, the
-//! form of the result. What counts as a duplicate is decided in [`group`], what is compared in [`words`].
+//! form of the result. What counts as a duplicate is decided in [`group`], what is compared in [`shingles`].
 
 mod group;
 mod paragraphs;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,11 @@ use super::{
     tool::{Done, Hints, Tool, ToolError},
     usage::Basis,
 };
-use crate::{store::refs, text::tokens, upstream::BoxFuture};
+use crate::{
+    store::refs,
+    text::{shingles, tokens},
+    upstream::BoxFuture,
+};
 
 /// The tool.
 pub(super) const TOOL: Tool = Tool {
@@ -150,7 +153,7 @@ struct Found {
 }
 
 fn by_passage(options: &Options) -> Found {
-    let prepared: Vec<_> = options.texts.iter().map(|text| words::prepare(text)).collect();
+    let prepared: Vec<_> = options.texts.iter().map(|text| shingles::prepare(text)).collect();
     let order = preference(&options.texts, options.longest);
     let verdicts = duplicates(&prepared, &order, options.rule);
     let kept: Vec<usize> = (0..verdicts.len()).filter(|&at| verdicts[at].is_none()).collect();

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use serde_json::json;
 
-use super::{Found, duplicates, group::Rule, groups, preference, shown, words};
-use crate::upstream::builtin::tool::ToolError;
+use super::{Found, duplicates, group::Rule, groups, preference, shown};
+use crate::{text::shingles, upstream::builtin::tool::ToolError};
 
 /// One paragraph of one passage.
 struct Paragraph {
@@ -27,7 +27,7 @@ pub(super) fn dedup(texts: &[String], rule: Rule, longest: bool, limit: usize) -
         return Err(ToolError::new("too_many_items", message).with_details(details));
     }
     let bodies: Vec<&str> = all.iter().map(|p| &texts[p.passage][p.span.clone()]).collect();
-    let prepared: Vec<_> = bodies.iter().map(|body| words::prepare(body)).collect();
+    let prepared: Vec<_> = bodies.iter().map(|body| shingles::prepare(body)).collect();
     let verdicts = duplicates(&prepared, &preference(&bodies, longest), rule);
     let mut removed = Vec::new();
     let mut left: Vec<Vec<&str>> = vec![Vec::new(); texts.len()];

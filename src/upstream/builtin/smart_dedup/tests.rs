@@ -5,8 +5,8 @@ use proptest::prelude::{Just, Strategy, any, prop, proptest};
 use super::{
     group::{Duplicate, Kind, Rule, duplicates},
     paragraphs, preference,
-    words::{Prepared, prepare},
 };
+use crate::text::shingles::{Prepared, prepare};
 
 /// Three unrelated passages, about 90 words each.
 const PASSAGES: [&str; 3] = [

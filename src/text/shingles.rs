@@ -1,6 +1,8 @@
-//! What of a text counts when texts are compared: its words, without case, punctuation and spacing. Pure.
+//! What of a text counts when texts are compared: its words, without case, punctuation and spacing, and the pairs
+//! of neighbours among them.
 
 use std::{
+    cmp::Ordering,
     collections::hash_map::DefaultHasher,
     hash::{Hash, Hasher},
 };
@@ -9,22 +11,37 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, char::is_combini
 
 /// A text prepared for comparing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Prepared {
+pub struct Prepared {
     /// Its words with one space between them: texts with equal keys are the same text. A text without words
     /// has itself as key, after a NUL that no words contain.
-    pub(super) key: String,
+    pub key: String,
     /// Hashes of each two neighbouring words (of the one word, if there is one), sorted, each once.
-    pub(super) shingles: Vec<u64>,
+    pub shingles: Vec<u64>,
 }
 
 /// Prepares `text`: NFKC, case folded, punctuation away, spaces collapsed.
-pub(super) fn prepare(text: &str) -> Prepared {
+#[must_use]
+pub fn prepare(text: &str) -> Prepared {
     let mut key = words(text);
     let shingles = shingles(&key);
     if key.is_empty() {
         key = format!("\0{}", text.trim());
     }
     Prepared { key, shingles }
+}
+
+/// The part of two sets of shingles that is common to both: 1 if they are the same, 0 if one is empty.
+#[must_use]
+pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
+    let (mut i, mut j, mut common) = (0, 0, 0_usize);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(&b[j]) {
+            Ordering::Less => i += 1,
+            Ordering::Greater => j += 1,
+            Ordering::Equal => (i, j, common) = (i + 1, j + 1, common + 1),
+        }
+    }
+    common as f64 / (a.len() + b.len() - common).max(1) as f64
 }
 
 /// The words of `text`, joined by single spaces.
@@ -182,6 +199,13 @@ mod tests {
     #[test]
     fn devanagari_words_stay_whole() {
         assert_eq!(key("हिन्दी भाषा").split(' ').count(), 2);
+    }
+
+    #[test]
+    fn jaccard_counts_what_is_common() {
+        assert_eq!(jaccard(&[1, 2, 3], &[2, 3, 4]), 0.5);
+        assert_eq!(jaccard(&[], &[]), 0.0);
+        assert_eq!(jaccard(&[7], &[7]), 1.0);
     }
 
     #[test]

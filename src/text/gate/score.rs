@@ -1,0 +1,153 @@
+//! How much each unit matters: for a purpose, by BM25 of the unit and of the paragraph around it; without one, by
+//! what the text itself says about its parts.
+
+use std::{collections::HashSet, iter};
+
+use crate::text::{
+    bm25::Counts,
+    units::{Role, Unit},
+    words::{Language, Vocabulary},
+};
+
+/// Terms of a purpose beyond these do not count.
+const MAX_TERMS: usize = 64;
+/// What a unit has of the better of its neighbours in the paragraph.
+const NEIGHBOUR: f64 = 0.35;
+/// What the paragraph weighs against the unit.
+const PARAGRAPH: f64 = 1.0;
+/// What a unit's own weight counts for against its match.
+const OWN: f64 = 0.3;
+/// The parts of a score without a purpose.
+const CENTRALITY: f64 = 0.3;
+const RARITY: f64 = 0.5;
+const FACTS: f64 = 0.7;
+const FIRST: f64 = 0.5;
+/// What a unit's own weight counts for without a purpose.
+const OWN_ALONE: f64 = 4.0;
+const FAR: f64 = 2.0;
+
+/// The score of each unit, and a warning if they are close to blind.
+pub(super) fn scores(text: &str, units: &[Unit], purpose: Option<&str>) -> (Vec<f64>, Option<&'static str>) {
+    let language = Language::of(text);
+    match purpose.map(str::trim).filter(|purpose| !purpose.is_empty()) {
+        None => (alone(text, units, language), Some("no_purpose")),
+        Some(purpose) => match for_purpose(text, units, purpose, language) {
+            Some(scores) => (scores, None),
+            None => (alone(text, units, language), Some("purpose_not_found")),
+        },
+    }
+}
+
+/// `None` if no unit has a word of the purpose.
+fn for_purpose(text: &str, units: &[Unit], purpose: &str, language: Language) -> Option<Vec<f64>> {
+    let mut vocabulary = Vocabulary::new(language);
+    vocabulary.each(purpose, |_| {});
+    let terms = vocabulary.len().min(MAX_TERMS);
+    let mut counts = Counts::new(units.len(), terms);
+    for (at, unit) in units.iter().enumerate() {
+        vocabulary.each(&text[unit.span.clone()], |term| counts.count(at, term as usize));
+    }
+    let paragraphs = units.iter().map(|unit| unit.paragraph + 1).max().unwrap_or(0);
+    let mut wholes = Counts::new(paragraphs, terms);
+    let mut seen = vec![false; paragraphs];
+    for (at, unit) in units.iter().enumerate() {
+        // What a heading says, it says of every paragraph below.
+        if let Some(heading) = unit.context.filter(|_| !seen[unit.paragraph]) {
+            wholes.add(unit.paragraph, &counts, heading);
+        }
+        seen[unit.paragraph] = true;
+        wholes.add(unit.paragraph, &counts, at);
+    }
+    let (own, whole) = (counts.scores(), wholes.scores());
+    let best = |scores: &[f64]| scores.iter().copied().fold(0.0, f64::max);
+    if best(&own) <= 0.0 {
+        return None;
+    }
+    let near = |at: usize| -> f64 {
+        let same = |other: &usize| units.get(*other).is_some_and(|u| u.paragraph == units[at].paragraph);
+        let neighbours = iter::once(at.wrapping_sub(1)).chain([at + 1]).filter(same);
+        own[at] + NEIGHBOUR * neighbours.map(|other| own[other]).fold(0.0, f64::max)
+    };
+    let near: Vec<f64> = (0..units.len()).map(near).collect();
+    let (best_near, best_whole) = (best(&near), best(&whole).max(f64::MIN_POSITIVE));
+    let score = |(at, unit): (usize, &Unit)| {
+        near[at] / best_near + PARAGRAPH * whole[unit.paragraph] / best_whole + OWN * unit.weight
+    };
+    Some(units.iter().enumerate().map(score).collect())
+}
+
+fn alone(text: &str, units: &[Unit], language: Language) -> Vec<f64> {
+    let mut vocabulary = Vocabulary::new(language);
+    let mut terms: Vec<Vec<u32>> = Vec::with_capacity(units.len());
+    for unit in units {
+        let mut own = Vec::new();
+        vocabulary.each(&text[unit.span.clone()], |term| own.push(term));
+        terms.push(own);
+    }
+    let idf = idf(&terms, vocabulary.len());
+    let mut centre = vec![0.0; idf.len()];
+    terms.iter().flatten().for_each(|term| centre[*term as usize] += idf[*term as usize]);
+    let mean = |own: &[u32], value: &dyn Fn(usize) -> f64| {
+        own.iter().map(|term| value(*term as usize)).sum::<f64>() / own.len().max(1) as f64
+    };
+    // The direction of the whole text, seen from a unit: what of it the unit has, for its own length.
+    let centrality = terms.iter().map(|own| {
+        let length = own.iter().map(|term| idf[*term as usize].powi(2)).sum::<f64>().sqrt();
+        own.iter().map(|term| idf[*term as usize] * centre[*term as usize]).sum::<f64>() / length.max(1.0)
+    });
+    let parts = [
+        (CENTRALITY, standard(centrality.collect())),
+        (RARITY, standard(terms.iter().map(|own| mean(own, &|term| idf[term])).collect())),
+        (FACTS, standard(units.iter().map(|unit| facts(&text[unit.span.clone()])).collect())),
+        (FIRST, standard(firsts(units))),
+    ];
+    let score = |(at, unit): (usize, &Unit)| {
+        parts.iter().map(|(weight, values)| weight * values[at]).sum::<f64>() + OWN_ALONE * unit.weight
+    };
+    units.iter().enumerate().map(score).collect()
+}
+
+/// Inverse document frequency of each term, with units as documents.
+fn idf(units: &[Vec<u32>], terms: usize) -> Vec<f64> {
+    let mut with = vec![0_u32; terms];
+    let mut last = vec![usize::MAX; terms];
+    for (at, own) in units.iter().enumerate() {
+        for term in own.iter().map(|term| *term as usize) {
+            with[term] += u32::from(last[term] != at);
+            last[term] = at;
+        }
+    }
+    let all = units.len() as f64;
+    with.iter().map(|with| (1.0 + (all - f64::from(*with) + 0.5) / (f64::from(*with) + 0.5)).ln()).collect()
+}
+
+/// The part of a unit's words that are numbers or names.
+fn facts(text: &str) -> f64 {
+    let (mut all, mut found) = (0_u32, 0_u32);
+    for word in text.split_whitespace() {
+        let capital = word.trim_start_matches(|c: char| !c.is_alphanumeric()).starts_with(char::is_uppercase);
+        let name = capital && all > 0;
+        found += u32::from(name || word.bytes().any(|b| b.is_ascii_digit()));
+        all += 1;
+    }
+    f64::from(found) / f64::from(all.max(1))
+}
+
+fn firsts(units: &[Unit]) -> Vec<f64> {
+    let mut seen = HashSet::new();
+    units
+        .iter()
+        .map(|unit| f64::from(u8::from(unit.role == Role::Body && seen.insert(unit.paragraph))))
+        .collect()
+}
+
+/// Values as distances from their mean, in standard deviations; beyond some they are all far.
+fn standard(values: Vec<f64>) -> Vec<f64> {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count).sqrt();
+    if deviation == 0.0 {
+        return vec![0.0; values.len()];
+    }
+    values.into_iter().map(|v| ((v - mean) / deviation).clamp(-FAR, FAR)).collect()
+}
