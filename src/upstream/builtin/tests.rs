@@ -1,12 +1,19 @@
 //! The built-in upstream, called as the pipeline calls it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{Builtin, Usage, tool::TOOLS};
-use crate::{config, policy::budget::Ledger, store::Store, upstream::Upstream};
+use crate::{
+    config,
+    policy::budget::Ledger,
+    store::Store,
+    upstream::{Caller, Upstream},
+};
 
 struct Answer {
     status: StatusCode,
@@ -14,6 +21,47 @@ struct Answer {
     usage: Option<Usage>,
     text: String,
     body: Value,
+}
+
+/// Calls tools for one tenant of a store that others may share.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub(super) store: Store,
+    builtin: Arc<Builtin>,
+    caller: Caller,
+}
+
+impl Client {
+    pub(super) fn new() -> Self {
+        let store = Store::open(None, 64 << 20).expect("memory");
+        let ledger = Arc::new(Ledger::open(store.clone()).expect("an empty one"));
+        let builtin = Arc::new(Builtin::new(&config::Smart::default(), store.clone(), ledger));
+        Self { store, builtin, caller: Caller::default() }
+    }
+
+    pub(super) fn of_tenant(&self, tenant: &str) -> Self {
+        Self { caller: Caller { tenant: tenant.into(), ..self.caller.clone() }, ..self.clone() }
+    }
+
+    pub(super) fn with_memory<const N: usize>(&self, scopes: [config::MemoryScope; N]) -> Self {
+        Self { caller: Caller { memory: Arc::new(scopes), ..self.caller.clone() }, ..self.clone() }
+    }
+
+    /// The structured result, or the error of a tool that fails.
+    pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Value> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let mut request =
+            post(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string());
+        request.extensions_mut().insert(self.caller.clone());
+        let body = self.builtin.call(request).await.expect("never fails").into_body();
+        let body = body.collect().await.expect("a whole body").to_bytes();
+        let mut result = serde_json::from_slice::<Value>(&body).expect("JSON")["result"].take();
+        if result["isError"] == false {
+            return Ok(result["structuredContent"].take());
+        }
+        let text = result["content"][0]["text"].as_str().expect("a text block");
+        Err(serde_json::from_str::<Value>(text).expect("JSON")["error"].take())
+    }
 }
 
 async fn send(request: Request<Bytes>) -> Answer {
@@ -278,8 +326,7 @@ async fn results_fit_the_output_schema() {
         json!({"texts": ["a b c\n\nd", "a b c"], "granularity": "paragraph", "return": "indices"}),
     ] {
         let result = deduped(arguments).await;
-        let dedup = TOOLS.iter().find(|tool| tool.name == "smart_dedup").expect("it is there");
-        let schema = (dedup.output)();
+        let schema = (super::smart_dedup::TOOL.output)();
         let known = schema["properties"].as_object().expect("properties");
         assert!(result.as_object().expect("an object").keys().all(|key| known.contains_key(key)), "{result}");
         for required in schema["required"].as_array().expect("required") {

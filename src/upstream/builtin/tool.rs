@@ -7,7 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     arguments::Arguments,
     context::Context,
-    smart_budget_guard, smart_dedup, smart_pipe, smart_search,
+    smart_budget_guard, smart_context_gate, smart_dedup, smart_memory, smart_pipe, smart_search,
     usage::{Basis, Charge, Usage},
 };
 use crate::{
@@ -16,8 +16,14 @@ use crate::{
 };
 
 /// Every built-in tool, in the order of `tools/list`.
-pub(super) static TOOLS: [Tool; 4] =
-    [smart_search::TOOL, smart_dedup::TOOL, smart_budget_guard::TOOL, smart_pipe::TOOL];
+pub(super) static TOOLS: [Tool; 6] = [
+    smart_search::TOOL,
+    smart_context_gate::TOOL,
+    smart_dedup::TOOL,
+    smart_budget_guard::TOOL,
+    smart_memory::TOOL,
+    smart_pipe::TOOL,
+];
 
 /// One tool.
 pub(super) struct Tool {
