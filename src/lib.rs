@@ -23,3 +23,4 @@ pub mod store;
 pub mod telemetry;
 pub mod text;
 pub mod upstream;
+pub mod web;

@@ -4,6 +4,7 @@ CREATE TABLE pages (
     url TEXT NOT NULL,
     response TEXT NOT NULL,
     body BLOB NOT NULL,
+    bytes INTEGER NOT NULL,
     fresh_until INTEGER NOT NULL,
     expires INTEGER NOT NULL,
     PRIMARY KEY (owner, url)
