@@ -11,6 +11,7 @@ use crate::{
     policy::budget::Ledger,
     store::{Store, StoreError, refs},
     upstream::Caller,
+    web::Fetcher,
 };
 
 /// Tool calls that compute at the same time; more wait their turn.
@@ -22,13 +23,15 @@ pub(super) struct Services {
     pub(super) store: Store,
     pub(super) ledger: Arc<Ledger>,
     pub(super) search: Search,
+    pub(super) fetcher: Fetcher,
     workers: Arc<Semaphore>,
 }
 
 impl Services {
     pub(super) fn new(settings: &config::Smart, store: Store, ledger: Arc<Ledger>) -> Self {
         let search = Search::new(&settings.engines);
-        Self { store, ledger, search, workers: Arc::new(Semaphore::new(WORKERS)) }
+        let fetcher = Fetcher::new(&settings.fetch, store.clone());
+        Self { store, ledger, search, fetcher, workers: Arc::new(Semaphore::new(WORKERS)) }
     }
 }
 

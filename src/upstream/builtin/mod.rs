@@ -10,6 +10,7 @@ mod reply;
 mod smart_budget_guard;
 mod smart_context_gate;
 mod smart_dedup;
+mod smart_fetch;
 mod smart_memory;
 mod smart_pipe;
 mod smart_search;

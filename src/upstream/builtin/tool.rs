@@ -7,7 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     arguments::Arguments,
     context::Context,
-    smart_budget_guard, smart_context_gate, smart_dedup, smart_memory, smart_pipe, smart_search,
+    smart_budget_guard, smart_context_gate, smart_dedup, smart_fetch, smart_memory, smart_pipe, smart_search,
     usage::{Basis, Charge, Usage},
 };
 use crate::{
@@ -16,7 +16,8 @@ use crate::{
 };
 
 /// Every built-in tool, in the order of `tools/list`.
-pub(super) static TOOLS: [Tool; 6] = [
+pub(super) static TOOLS: [Tool; 7] = [
+    smart_fetch::TOOL,
     smart_search::TOOL,
     smart_context_gate::TOOL,
     smart_dedup::TOOL,

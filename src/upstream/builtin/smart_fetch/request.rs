@@ -1,0 +1,86 @@
+//! The arguments of `smart_fetch` and their bounds.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+
+use super::{
+    super::arguments::{Arguments, invalid},
+    ToolError,
+    cursor::Cursor,
+};
+use crate::web::{Extract, Format, Options};
+
+/// In characters.
+pub(super) const MAX_URL: usize = 2_048;
+pub(super) const MAX_CURSOR: usize = 128;
+pub(super) const MAX_PURPOSE: usize = 1_000;
+/// In seconds.
+pub(super) const TIMEOUT: (u32, u32, u32) = (1, 30, 60);
+/// Least, default and most.
+pub(super) const MAX_TOKENS: (u32, u32, u32) = (64, 4_000, 50_000);
+
+/// One call.
+pub(super) struct Call {
+    pub(super) source: Source,
+    pub(super) max_tokens: usize,
+}
+
+/// Where the text comes from.
+pub(super) enum Source {
+    Url { url: String, options: Options, purpose: Option<String> },
+    Cursor(Cursor),
+}
+
+/// Reads them.
+pub(super) fn read(mut arguments: Arguments, tenant: &Arc<str>) -> Result<Call, ToolError> {
+    let url = text(&mut arguments, "url", MAX_URL)?;
+    let cursor = text(&mut arguments, "cursor", MAX_CURSOR)?;
+    let timeout = integer(&mut arguments, "timeout", TIMEOUT)?;
+    let format = match arguments.choice("format", &["markdown", "text", "html"])? {
+        "text" => Format::Text,
+        "html" => Format::Html,
+        _ => Format::Markdown,
+    };
+    let extract = match arguments.choice("extract", &["auto", "article", "full"])? {
+        "article" => Extract::Article,
+        "full" => Extract::Full,
+        _ => Extract::Auto,
+    };
+    let max_tokens = integer(&mut arguments, "max_tokens", MAX_TOKENS)? as usize;
+    let purpose = text(&mut arguments, "purpose", MAX_PURPOSE)?.filter(|purpose| !purpose.trim().is_empty());
+    let links = arguments.choice("links", &["keep", "drop"])? == "keep";
+    let fresh = arguments.boolean("fresh", false)?;
+    arguments.finish()?;
+    let source = match (url, cursor) {
+        (Some(url), None) => {
+            let timeout = Duration::from_secs(timeout.into());
+            let options = Options { owner: Arc::clone(tenant), timeout, format, extract, links, fresh };
+            Source::Url { url, options, purpose }
+        }
+        (None, Some(cursor)) => Source::Cursor(cursor.parse()?),
+        _ => return Err(invalid("give exactly one of url and cursor")),
+    };
+    Ok(Call { source, max_tokens })
+}
+
+fn text(arguments: &mut Arguments, name: &'static str, max: usize) -> Result<Option<String>, ToolError> {
+    match arguments.take(name) {
+        None => Ok(None),
+        Some(Value::String(text)) if text.len() <= max || text.chars().count() <= max => Ok(Some(text)),
+        Some(Value::String(_)) => Err(invalid(format!("{name} must be at most {max} characters"))),
+        Some(_) => Err(invalid(format!("{name} must be a string"))),
+    }
+}
+
+fn integer(
+    arguments: &mut Arguments,
+    name: &'static str,
+    (least, default, most): (u32, u32, u32),
+) -> Result<u32, ToolError> {
+    let given = arguments.number(name)?.unwrap_or_else(|| default.into());
+    if given.fract() != 0.0 || !(f64::from(least)..=f64::from(most)).contains(&given) {
+        return Err(invalid(format!("{name} must be a whole number between {least} and {most}")));
+    }
+    Ok(given as u32)
+}
