@@ -9,7 +9,9 @@ use crate::text::xquad::{self, Paragraph};
 fn retention(language: &str, articles: usize, ratio: f64) -> Option<f64> {
     let all = xquad::articles(language)?;
     let (mut asked, mut answered) = (0, 0);
-    for articles in all.chunks(articles) {
+    // Unoptimised, all documents of six articles take minutes: two of the eight stand for them.
+    let step = if cfg!(debug_assertions) && articles > 1 { 4 } else { 1 };
+    for articles in all.chunks(articles).step_by(step) {
         let paragraphs: Vec<&Paragraph> = articles.iter().flatten().collect();
         let text =
             paragraphs.iter().map(|paragraph| paragraph.text.as_str()).collect::<Vec<_>>().join("\n\n");
