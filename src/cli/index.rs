@@ -11,12 +11,13 @@ use clap::{Parser, Subcommand};
 
 use super::{FAILURE, USAGE, print};
 use crate::{
-    config::{self, CliOverrides},
+    config::{self, CliOverrides, Config, Target},
     search::{
         import,
         local::{self, Added, Document, OPERATOR},
     },
     store::Store,
+    web::Fetcher,
 };
 
 /// Documents in one write: each write waits for the disk.
@@ -31,7 +32,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add text, Markdown and HTML files, all such files of folders, or web pages; what is there already is renewed
+    /// Add text, Markdown, HTML and PDF files, all such files of folders, or web pages; what is there already is renewed
     #[command(after_help = "Examples:\n  \
         smartgate index add docs/ handbook.html\n  \
         smartgate index add -c smartgate.toml https://example.com/guide\n\n\
@@ -70,13 +71,14 @@ struct Storage {
 }
 
 impl Storage {
-    fn open(&self) -> Result<Store, String> {
+    fn open(&self) -> Result<(Config, Store), String> {
         let loaded = match &self.config {
             Some(file) => config::load(file),
             None => config::default_with(&CliOverrides::default()),
         };
-        let storage = loaded.map_err(|problems| problems.to_string())?.config.storage;
-        Store::open(storage.path.as_deref(), storage.quota).map_err(|why| format!("smartgate: {why}"))
+        let config = loaded.map_err(|problems| problems.to_string())?.config;
+        let store = Store::open(config.storage.path.as_deref(), config.storage.quota);
+        Ok((config, store.map_err(|why| format!("smartgate: {why}"))?))
     }
 }
 
@@ -84,43 +86,48 @@ impl Storage {
 pub fn run(args: Args) -> ExitCode {
     let (Command::Add { storage, .. } | Command::List { storage } | Command::Remove { storage, .. }) =
         &args.command;
-    let store = match storage.open() {
-        Ok(store) => store,
+    let (config, store) = match storage.open() {
+        Ok(opened) => opened,
         Err(why) => {
             eprintln!("{why}");
             return ExitCode::from(USAGE);
         }
     };
     match args.command {
-        Command::Add { what, .. } => add(store, &what),
+        Command::Add { what, .. } => add(&config, store, &what),
         Command::List { .. } => list(&store),
         Command::Remove { what, .. } => remove(&store, what),
     }
 }
 
-fn add(store: Store, what: &[String]) -> ExitCode {
+fn add(config: &Config, store: Store, what: &[String]) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return failure(&format!("cannot start the runtime: {e}")),
+    };
+    let builtin = config.upstreams.iter().find(|u| u.target == Target::Builtin);
+    let settings = builtin.map(|u| u.smart.fetch.clone()).unwrap_or_default();
+    let fetcher = Fetcher::new(&settings, store.clone());
     let mut import = Import { store, waiting: Vec::new(), counts: Counts::default() };
     for place in what {
         if is_url(place) {
-            import.take(place, page_of_url(place));
+            import.take(place, runtime.block_on(import::page(&fetcher, place)));
             continue;
         }
         match import::files(Path::new(place)) {
-            Ok(files) if files.is_empty() => import.failed(place, "there is no text, Markdown or HTML in it"),
+            Ok(files) if files.is_empty() => {
+                import.failed(place, "there is no text, Markdown, HTML or PDF in it");
+            }
             Ok(files) => {
                 for file in files {
-                    import.take(&file.display().to_string(), import::document(&file));
+                    let document = runtime.block_on(import::document(&file));
+                    import.take(&file.display().to_string(), document);
                 }
             }
             Err(error) => import.failed(place, &error.to_string()),
         }
     }
     import.finish()
-}
-
-/// A web page as a document.
-fn page_of_url(_url: &str) -> Result<Document, String> {
-    Err("adding pages needs a fetcher, which this version does not have; save the page as a file".into())
 }
 
 #[derive(Default)]

@@ -21,9 +21,22 @@ mod target;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use ::url::Url;
+
+use extract::{Extractor, Wanted};
+
 pub use error::FetchError;
 pub use extract::{Document, Extract, Extracted, Format};
 pub use fetcher::Fetcher;
 pub use page::{CacheUse, Options, Page};
 #[cfg(test)]
 pub(crate) use resolve::Table;
+
+/// Reads a document that is already here, within the limits that hold for a stranger's. `content_type` as in HTTP.
+///
+/// # Errors
+/// It cannot be read, or says nothing.
+pub async fn read(body: Vec<u8>, content_type: &str, url: Url) -> Result<Document, FetchError> {
+    let wanted = Wanted { links: true, ..Wanted::default() };
+    Extractor::new().document(body, content_type, url, wanted).await
+}

@@ -98,6 +98,14 @@ impl Document {
     }
 }
 
+#[cfg(test)]
+impl Document {
+    /// Its text, unpacked.
+    pub(crate) fn text(&self) -> Option<String> {
+        refs::decompress(&self.body, self.bytes)
+    }
+}
+
 /// Adds a document for a tenant, in the place of what its URL had. Of a tenant's own, the latest 5,000 stay.
 ///
 /// # Errors

@@ -105,7 +105,6 @@ impl Tool {
             "inputSchema": (self.input)(),
             "outputSchema": (self.output)(),
             "annotations": {
-                "title": self.title,
                 "readOnlyHint": self.hints.read_only,
                 "destructiveHint": self.hints.destructive,
                 "idempotentHint": self.hints.idempotent,
