@@ -17,7 +17,7 @@ use std::thread;
 use self::fill::{MARK, Selection};
 use super::{
     lossless::{Squeezed, squeeze},
-    tokens::{self, Offsets},
+    tokens::Offsets,
     units::{self, Unit},
 };
 
@@ -256,7 +256,7 @@ fn extract(
     // The sizes of units do not quite add up to the size of the whole, so the whole decides.
     loop {
         let text = selection.render(offsets);
-        let tokens_out = tokens::count(&text) as usize;
+        let tokens_out = Offsets::of(&text).total();
         if tokens_out <= target || !selection.shrink(&scores, tokens_out - target) {
             if tokens_out > target {
                 return Err(Error::KeepExceedsBudget { needed: tokens_out, target });

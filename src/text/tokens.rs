@@ -1,6 +1,8 @@
 //! Token counts, exactly as OpenAI's `o200k_base` and `cl100k_base` encoders count. Owns the encoders, which load
 //! (some tens of MiB each) when the first count is asked for and not before.
 
+use std::collections::HashMap;
+
 /// Counts the o200k tokens of `text`: about 20 MB/s, and 0.1 s more the first time.
 #[must_use]
 pub fn count(text: &str) -> u64 {
@@ -54,9 +56,11 @@ impl Offsets {
     pub fn of(text: &str) -> Self {
         let encoder = bpe_openai::o200k_base();
         let (mut end, mut tokens) = (0, 0);
+        // Most words of a long text have come before, and encoding them is what costs.
+        let mut known: HashMap<&str, usize> = HashMap::new();
         let ends = encoder.split(text).map(|word| {
             end += word.len();
-            tokens += encoder.bpe.count(word.as_bytes());
+            tokens += *known.entry(word).or_insert_with(|| encoder.bpe.count(word.as_bytes()));
             (end, tokens)
         });
         Self { ends: ends.collect() }

@@ -4,6 +4,7 @@ use proptest::prelude::{Strategy, prop, proptest};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::text::tokens;
 
 fn options(ratio: f64) -> Options {
     Options { ratio, max_tokens: None, ..Options::to_fit(0, None) }
