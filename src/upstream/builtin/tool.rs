@@ -102,7 +102,7 @@ impl Tool {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": (self.input)(),
+            "inputSchema": without_text_limits((self.input)()),
             "outputSchema": (self.output)(),
             "annotations": {
                 "readOnlyHint": self.hints.read_only,
@@ -112,6 +112,22 @@ impl Tool {
             },
         })
     }
+}
+
+/// A schema as a model reads it: nobody counts characters while writing, each limit costs tokens in every
+/// conversation, and text beyond one is refused with the limit's name anyway.
+fn without_text_limits(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            if members.get("type").is_some_and(|kind| kind == "string") {
+                members.retain(|name, _| !matches!(name.as_str(), "minLength" | "maxLength"));
+            }
+            members.values_mut().for_each(|member| *member = without_text_limits(member.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_text_limits(item.take())),
+        _ => {}
+    }
+    schema
 }
 
 /// Runs a tool.

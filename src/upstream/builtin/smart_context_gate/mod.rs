@@ -54,7 +54,7 @@ const KINDS: [(&str, Option<Kind>); 6] = [
 fn input() -> Value {
     json!({"type": "object", "additionalProperties": false, "properties": {
         "text": {"type": "string", "maxLength": MAX_TEXT},
-        "ref": {"type": "string", "pattern": "^cx_[0-9A-HJKMNP-TV-Z]{26}$"},
+        "ref": {"type": "string"},
         "purpose": {"type": "string", "maxLength": MAX_PURPOSE, "description": "The question or step this context must serve."},
         "ratio": {"type": "number", "minimum": MIN_RATIO, "maximum": 1, "default": RATIO,
             "description": "Target size as a fraction of the input tokens."},
