@@ -21,6 +21,8 @@ pub mod signal;
 pub mod snapshot;
 pub mod store;
 pub mod telemetry;
+#[cfg(test)]
+mod testdata;
 pub mod text;
 pub mod upstream;
 pub mod web;

@@ -1,22 +1,12 @@
 //! The local index on the Cranfield collection: 1,400 abstracts, 225 questions with judged answers.
 
-use std::{collections::HashMap, fs, path::PathBuf};
+use std::{collections::HashMap, fs};
 
 use super::{
     Query,
     local::{self, Document, OPERATOR},
 };
-use crate::store::Store;
-
-/// The folder of a quality set, or `None` after saying that it is absent.
-fn data(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("SMARTGATE_TEST_DATA").map(|root| PathBuf::from(root).join(name));
-    let folder = folder.filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        eprintln!("skipped: SMARTGATE_TEST_DATA names no folder with {name}");
-    }
-    folder
-}
+use crate::{store::Store, testdata};
 
 /// What stands between the tags of each `<name>` in `text`.
 fn elements<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
@@ -27,7 +17,7 @@ fn elements<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 
 #[test]
 fn cranfield_is_ranked_as_well_as_bm25_can() {
-    let Some(folder) = data("cranfield") else { return };
+    let Some(folder) = testdata::folder("cranfield") else { return };
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let store = Store::open(None, 256 << 20).unwrap();
     for doc in elements(&read("cran.all.1400.xml"), "doc") {

@@ -1,10 +1,12 @@
 //! XQuAD (Artetxe, Ruder and Yogatama 2020, CC BY-SA 4.0) for tests: questions about paragraphs, with the place of
-//! the answer. Read from `$SMARTGATE_TEST_DATA/xquad`.
+//! the answer.
 
-use std::{env, fs, path::PathBuf};
+use std::fs;
 
 use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
+
+use crate::testdata;
 
 /// One question.
 pub(crate) struct Question {
@@ -21,12 +23,8 @@ pub(crate) struct Paragraph {
 
 /// The articles in `language`; `None`, with a message, where the set is not there.
 pub(crate) fn articles(language: &str) -> Option<Vec<Vec<Paragraph>>> {
-    let path = PathBuf::from(env::var_os("SMARTGATE_TEST_DATA").unwrap_or_default());
-    let path = path.join(format!("xquad/xquad.{language}.json"));
-    let Ok(text) = fs::read_to_string(&path) else {
-        eprintln!("skipped: no {}; set SMARTGATE_TEST_DATA", path.display());
-        return None;
-    };
+    let path = testdata::folder("xquad")?.join(format!("xquad.{language}.json"));
+    let text = fs::read_to_string(path).unwrap();
     let set: Value = serde_json::from_str(&text).unwrap();
     let articles = set["data"].as_array().unwrap().iter();
     Some(

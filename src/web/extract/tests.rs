@@ -176,16 +176,8 @@ fn shingles(text: &str) -> std::collections::HashMap<Vec<String>, u64> {
 
 #[test]
 fn the_article_benchmark_is_met() {
-    let Some(folder) = std::env::var_os("SMARTGATE_TEST_DATA")
-        .map(|d| std::path::PathBuf::from(d).join("article-extraction"))
-    else {
-        eprintln!("skipped: SMARTGATE_TEST_DATA names no folder");
-        return;
-    };
-    let Ok(truth) = std::fs::read(folder.join("ground-truth.json")) else {
-        eprintln!("skipped: no article-extraction benchmark in SMARTGATE_TEST_DATA");
-        return;
-    };
+    let Some(folder) = crate::testdata::folder("article-extraction") else { return };
+    let truth = std::fs::read(folder.join("ground-truth.json")).unwrap();
     let truth: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&truth).unwrap();
     let mut scores = Vec::new();
     let mut times = Vec::new();
