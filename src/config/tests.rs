@@ -280,3 +280,13 @@ fn many_keys_load() {
     let text: String = (0..20_000).map(stanza).collect();
     assert_eq!(good(&text).config.keys.len(), 20_000);
 }
+
+#[test]
+fn a_key_and_a_team_of_one_name_would_be_one_tenant() {
+    let key = |name: &str, last: u8, team: &str| {
+        format!("[[keys]]\nname = \"{name}\"\nsha256 = \"{:064x}\"\n{team}\n", last)
+    };
+    let both = key("acme", 1, "") + &key("bob", 2, "team = \"acme\"");
+    assert!(bad(&both).contains("`acme` is also the team of `bob`"));
+    good(&(key("acme", 1, "team = \"acme\"") + &key("bob", 2, "team = \"acme\"")));
+}

@@ -66,7 +66,8 @@ impl Gateway {
             body,
             caller: to_upstream,
             forward: forward.map(ForwardPath),
-            limit: (awaits != Awaits::Stream).then_some(spec.timeout),
+            // Tools inside the process keep time themselves, and say how far they came.
+            limit: (awaits != Awaits::Stream && spec.target != Target::Builtin).then_some(spec.timeout),
             repeatable,
         };
         let Call { guard, spending, .. } = open(call);

@@ -195,7 +195,7 @@ impl Cause {
     }
 
     /// `Retry-After`, where trying again helps.
-    fn retry_after(&self) -> Option<Duration> {
+    pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited(_, r) => Some(round_up(r.retry_after)),
             Self::BudgetExhausted(refused) => wait(refused),

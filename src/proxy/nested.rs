@@ -99,7 +99,7 @@ impl Children {
             body,
             caller,
             forward: None,
-            limit: Some(self.route.spec.timeout),
+            limit: None,
             repeatable: false,
         };
         let answer = match send::send(&mut guard, &self.route, outgoing).await {
@@ -173,5 +173,9 @@ fn refused(mut guard: AuditGuard, cause: &Cause) -> Value {
     guard.status = Some(cause.status().as_u16());
     let failed = cause.is_upstream_failure();
     guard.finish(if failed { Outcome::UpstreamFailed } else { Outcome::Rejected });
-    json!({"code": cause.reason(), "message": message, "retryable": false})
+    let mut error = json!({"code": cause.reason(), "message": message, "retryable": cause.is_limit()});
+    if let Some(wait) = cause.retry_after() {
+        error["retry_after_ms"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
+    }
+    error
 }

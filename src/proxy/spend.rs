@@ -24,6 +24,8 @@ pub(super) const COUNTED: usize = 4 * 1024 * 1024;
 const IN_PLACE: usize = 64 * 1024;
 /// What a built-in tool returns at most when it is not told.
 const UNTOLD: u64 = 4_000;
+/// Of arguments, this much may stand in a result again, in bytes.
+const ECHOED: u64 = 4_096;
 
 /// A tool call that a budget applies to.
 #[derive(Debug)]
@@ -56,7 +58,7 @@ impl Spend {
         };
         let price = match builtin {
             true if tool == builtin::FREE => return None,
-            true => Price::Result(arguments.and_then(most_tokens).unwrap_or(UNTOLD)),
+            true => Price::Result(arguments.map_or(UNTOLD, most)),
             false => Price::Both(arguments.map_or_else(Vec::new, |a| a.bytes().to_vec())),
         };
         Some(Self { wallet: wallet.clone(), tool: bounded(tool), price })
@@ -201,6 +203,16 @@ async fn count(mut text: Vec<u8>) -> u64 {
     match tokio::task::spawn_blocking(move || text.count()).await {
         Ok(count) => count,
         Err(stopped) => std::panic::resume_unwind(stopped.into_panic()),
+    }
+}
+
+/// What a built-in tool returns at most: what it is told, beside what of its arguments comes back (an address); or,
+/// untold, no more than the text that it was sent. Two bytes are at least a token in nearly all texts.
+fn most(arguments: Raw<'_>) -> u64 {
+    let bytes = arguments.bytes().len() as u64;
+    match most_tokens(arguments) {
+        Some(told) => told.saturating_add(bytes.min(ECHOED) / 2),
+        None => UNTOLD.max(bytes / 2),
     }
 }
 

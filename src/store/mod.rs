@@ -234,13 +234,14 @@ impl Store {
         D: FnOnce(Result<T, StoreError>) + Send + 'static,
     {
         let job: Job = Box::new(move |connection| {
-            let result = job(connection);
-            let failed = result.is_err();
+            let result = connection.map(job);
+            let failed = !matches!(result, Some(Ok(_)));
             let committed: Committed = Box::new(move |commit| {
                 done(match (result, commit) {
-                    (Err(error), _) => Err(error.into()),
-                    (Ok(_), Err(error)) => Err(error),
-                    (Ok(value), Ok(())) => Ok(value),
+                    (Some(Err(error)), _) => Err(error.into()),
+                    (_, Err(error)) => Err(error),
+                    (Some(Ok(value)), Ok(())) => Ok(value),
+                    (None, Ok(())) => Err(gone()),
                 });
             });
             (failed, committed)

@@ -104,3 +104,17 @@ fn many_writers_share_commits_and_all_arrive() {
         store.read_blocking(|c| c.query_row("SELECT count(*) FROM refs", [], |r| r.get(0))).unwrap();
     assert_eq!(count, 320);
 }
+
+#[test]
+fn a_job_that_panics_ends_alone() {
+    let (_folder, _, store) = on_disk(QUOTA);
+    let lost: Result<(), _> = store.write_blocking(|c| {
+        refs::put(c, "ada", "half", 60)?;
+        panic!("a fault of the job");
+    });
+    assert!(lost.is_err());
+    store.write_blocking(|c| refs::put(c, "ada", "whole", 60)).unwrap();
+    let count: i64 =
+        store.read_blocking(|c| c.query_row("SELECT count(*) FROM refs", [], |r| r.get(0))).unwrap();
+    assert_eq!(count, 1);
+}

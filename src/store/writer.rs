@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -14,8 +15,8 @@ use super::{StoreError, now, schema};
 
 /// What is told to a job once its transaction is on disk, or is not.
 pub(super) type Committed = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-/// Does its work; says whether it failed and must be undone.
-pub(super) type Job = Box<dyn FnOnce(&Connection) -> (bool, Committed) + Send>;
+/// Does its work, unless there is no transaction to do it in; says whether it failed and must be undone.
+pub(super) type Job = Box<dyn FnOnce(Option<&Connection>) -> (bool, Committed) + Send>;
 
 /// Jobs in one transaction.
 const BATCH: usize = 64;
@@ -50,7 +51,13 @@ fn batch(connection: &Connection, first: Job, jobs: &Receiver<Job>) {
     let mut waiting = Vec::new();
     let mut next = Some(first);
     while let Some(job) = next.take() {
-        waiting.push(one(connection, job));
+        // Outside a transaction a job would be on its own, and could not be undone.
+        let work = AssertUnwindSafe(|| one(connection, job, begun.is_ok()));
+        // A job that panics has dropped who waits for it; the others are not its fault.
+        match catch_unwind(work) {
+            Ok(done) => waiting.push(done),
+            Err(_) => drop(connection.execute_batch("ROLLBACK TO job; RELEASE job")),
+        }
         if waiting.len() < BATCH {
             next = jobs.try_recv().ok();
         }
@@ -64,9 +71,12 @@ fn batch(connection: &Connection, first: Job, jobs: &Receiver<Job>) {
     }
 }
 
-fn one(connection: &Connection, job: Job) -> Committed {
+fn one(connection: &Connection, job: Job, begun: bool) -> Committed {
+    if !begun {
+        return job(None).1;
+    }
     let savepoint = connection.execute_batch("SAVEPOINT job");
-    let (failed, done) = job(connection);
+    let (failed, done) = job(Some(connection));
     let undo = if failed { "ROLLBACK TO job; RELEASE job" } else { "RELEASE job" };
     match savepoint.and_then(|()| connection.execute_batch(undo)) {
         Ok(()) => done,

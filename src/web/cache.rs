@@ -1,7 +1,7 @@
 //! Pages as they came, kept in the storage to be asked for again only when they have changed. Owns what may be kept,
 //! for whom and for how long: RFC 9111 as far as one reader of pages needs it.
 //!
-//! Invariant: what a server marks as private, or sets a cookie with, is kept for the tenant that asked alone.
+//! Invariant: what a tenant has fetched is nobody else's business: each has kept pages of its own.
 
 use http::{HeaderMap, HeaderValue, header};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -15,8 +15,6 @@ const DEFAULT: i64 = 300_000;
 const LONGEST: i64 = 86_400_000;
 /// How long one that can be asked about is kept after it was fresh.
 const STALE: i64 = 86_400_000;
-/// Of the owner of what anyone may see.
-const ANYONE: &str = "";
 
 /// A response as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +117,7 @@ fn time(value: &HeaderValue) -> Option<i64> {
     jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp().as_millisecond())
 }
 
-/// The kept page of a URL: the owner's own, else one that anyone may see.
+/// The kept page of a URL.
 pub(super) async fn find(store: &Store, owner: &str, url: &str) -> Result<Option<Kept>, StoreError> {
     let (owner, url) = (owner.to_owned(), url.to_owned());
     store.read(move |connection| get(connection, &owner, &url)).await
@@ -127,9 +125,9 @@ pub(super) async fn find(store: &Store, owner: &str, url: &str) -> Result<Option
 
 fn get(connection: &Connection, owner: &str, url: &str) -> rusqlite::Result<Option<Kept>> {
     let sql = "SELECT owner, response, body, bytes, fresh_until FROM pages
-        WHERE url = ?1 AND owner IN (?2, ?3) AND expires > ?4 ORDER BY owner DESC LIMIT 1";
+        WHERE url = ?1 AND owner = ?2 AND expires > ?3";
     let now = now();
-    let row = connection.prepare_cached(sql)?.query_row(params![url, owner, ANYONE, now], |row| {
+    let row = connection.prepare_cached(sql)?.query_row(params![url, owner, now], |row| {
         let packed: Vec<u8> = row.get(2)?;
         let bytes = usize::try_from(row.get::<_, i64>(3)?).unwrap_or_default();
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, packed, bytes, row.get::<_, i64>(4)? > now))
@@ -152,7 +150,6 @@ pub(super) fn put(store: &Store, owner: &str, url: &str, head: Head, body: &[u8]
         });
         return;
     }
-    let owner = if permission.private { owner } else { ANYONE.to_owned() };
     let Ok(packed) = zstd::bulk::compress(body, 3) else { return };
     let bytes = body.len() as i64;
     store.write_later(move |connection| {

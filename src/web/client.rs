@@ -115,9 +115,16 @@ impl Answer {
             self.headers.get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").to_owned());
         let refuse = |error| refused(&error, limit, coding.as_deref());
         let mut decoder = Decoder::new(coding.as_deref(), limit).map_err(refuse)?;
+        let mut arrived = 0;
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| explain(&error, false))?;
             let Some(part) = frame.data_ref() else { continue };
+            // Packed data may unpack to nothing at all, and take its time for it.
+            arrived += part.len();
+            if arrived > limit {
+                return if start { Ok(decoder.so_far()) } else { Err(refuse(DecodeError::TooLarge)) };
+            }
+            tokio::task::yield_now().await;
             match decoder.write(part) {
                 Ok(()) => {}
                 Err(DecodeError::TooLarge) if start => return Ok(decoder.so_far()),

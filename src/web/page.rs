@@ -7,7 +7,7 @@ use super::{Document, Extract, Format};
 /// How a page is wanted.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// For whom: private pages are kept for the owner alone.
+    /// For whom: pages are kept for each owner apart.
     pub owner: Arc<str>,
     /// For all of it.
     pub timeout: Duration,

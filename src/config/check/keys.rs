@@ -25,7 +25,20 @@ struct Seen {
 impl Checker<'_> {
     pub(super) fn keys(&mut self, written: Vec<At<file::Key>>) -> Vec<Key> {
         let mut seen = Seen::default();
-        written.into_iter().filter_map(|key| self.key(key, &mut seen)).collect()
+        let keys: Vec<(Option<usize>, Key)> =
+            written.into_iter().filter_map(|key| Some((key.at, self.key(key, &mut seen)?))).collect();
+        let teams: HashMap<_, _> =
+            keys.iter().filter_map(|(_, key)| Some((key.team.as_ref()?, &key.name))).collect();
+        for (at, key) in keys.iter().filter(|(_, key)| key.team.as_ref() != Some(&key.name)) {
+            if let Some(other) = teams.get(&key.name) {
+                let message = format!(
+                    "`keys.name`: `{}` is also the team of `{}`, so both would share memory and references; name one otherwise",
+                    key.name, other
+                );
+                self.findings.problem(*at, message);
+            }
+        }
+        keys.into_iter().map(|(_, key)| key).collect()
     }
 
     fn key(&mut self, key: At<file::Key>, seen: &mut Seen) -> Option<Key> {

@@ -1,4 +1,4 @@
--- Fetched pages as they came, for revalidation. `body` is zstd; `owner` is "" for what anyone may see.
+-- Fetched pages as they came, for revalidation. `body` is zstd; each owner has copies of its own.
 CREATE TABLE pages (
     owner TEXT NOT NULL,
     url TEXT NOT NULL,

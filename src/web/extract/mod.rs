@@ -153,11 +153,17 @@ enum Kind {
 pub(super) struct Extractor {
     pages: Threads,
     pdfs: Threads,
+    /// What needs no parser must not wait for those who hold up one.
+    texts: Threads,
 }
 
 impl Extractor {
     pub(super) fn new() -> Self {
-        Self { pages: Threads::new(PAGES, LIMIT), pdfs: Threads::new(PDFS, LIMIT) }
+        Self {
+            pages: Threads::new(PAGES, LIMIT),
+            pdfs: Threads::new(PDFS, LIMIT),
+            texts: Threads::new(PAGES, LIMIT),
+        }
     }
 
     /// `content_type`: the header. `url`: where the body came from.
@@ -180,7 +186,7 @@ impl Extractor {
             }
             Kind::Text(markup) => {
                 let text = move || charset::decode(&body, label.as_deref(), markup);
-                self.pages.run(move || Document::plain(text(), Extracted::Verbatim)).await
+                self.texts.run(move || Document::plain(text(), Extracted::Verbatim)).await
             }
         };
         let document = done.map_err(|failed| match (failed, kind) {

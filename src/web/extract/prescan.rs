@@ -26,7 +26,12 @@ const MAX_ESCAPING: usize = 1_000_000_000;
 
 /// Whether the document may be given to a DOM parser.
 pub(super) fn is_harmless(html: &str) -> bool {
-    html.len() <= MAX_BYTES && Model::default().read(html)
+    if html.len() > MAX_BYTES || !Model::default().read(html) {
+        return false;
+    }
+    // One of the parsers behind the guard takes the content of `noscript` for text, the other for markup.
+    let divided = memchr::memmem::find(html.to_ascii_lowercase().as_bytes(), b"<noscript").is_some();
+    !divided || Model { scripting: true, ..Model::default() }.read(html)
 }
 
 #[derive(Debug)]
@@ -55,6 +60,8 @@ struct Model {
     escaping: usize,
     /// Of the text node that is growing: its bytes, and those to escape.
     text: (usize, usize),
+    /// Whether `noscript` is raw.
+    scripting: bool,
 }
 
 impl Model {
@@ -73,7 +80,7 @@ impl Model {
                         return false;
                     }
                     let name = short(name);
-                    let kind = kind(&name);
+                    let kind = if self.scripting && name == "noscript" { Kind::Raw } else { kind(&name) };
                     self.elements += 1;
                     self.escaping += rest.len() * escapes(rest);
                     if self.splits_text(&name, kind) {

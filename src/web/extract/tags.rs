@@ -1,7 +1,7 @@
 //! Splits HTML into tags and text, in one pass and without a tree. Close to the standard's tokenizer where it matters:
 //! what a parser would take as a tag is one here.
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr_iter, memmem};
 
 /// A piece of a document.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl<'a> Pieces<'a> {
         taken
     }
 
+    /// Takes the rest of a comment, which `-->` ends, and by a slip `--!>` (HTML, section 13.2.5.53).
+    fn comment(&mut self) {
+        let bytes = self.rest.as_bytes();
+        let ends = |at: &usize| bytes[..*at].ends_with(b"--") || bytes[..*at].ends_with(b"--!");
+        let end = memchr_iter(b'>', bytes).find(ends).map_or(bytes.len(), |at| at + 1);
+        self.take(end);
+    }
+
     /// Takes up to and with `end`, or everything.
     fn through(&mut self, end: &[u8]) {
         let at = memmem::find(self.rest.as_bytes(), end).map_or(self.rest.len(), |at| at + end.len());
@@ -82,7 +90,7 @@ impl<'a> Iterator for Pieces<'a> {
                 } else if self.rest.starts_with("->") {
                     self.take(2);
                 } else {
-                    self.through(b"-->");
+                    self.comment();
                 }
                 Some(Piece::Other)
             }

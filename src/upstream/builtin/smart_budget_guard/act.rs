@@ -116,6 +116,14 @@ impl Acted {
             Some(refused) => Some(&refused.wall),
             // What a reservation got is no longer there to be had, and is allowed all the same.
             None if self.reservation.is_some() => None,
+            // What is done needs no leave.
+            None if matches!(
+                action,
+                Action::Commit | Action::Release | Action::OpenRun | Action::CloseRun
+            ) =>
+            {
+                None
+            }
             None => self.walls.iter().find(|wall| !wall.fits(self.asked)),
         };
         let mut answer = Map::new();

@@ -110,6 +110,10 @@ async fn once(context: Context, key: String, request: Request) -> Result<Map<Str
     let store = context.services.store.clone();
     let acted = store.write(move |connection| {
         let tenant = &*context.caller.tenant;
+        // Another key of the tenant, or another action, is another request.
+        let payer =
+            context.caller.wallet.as_ref().and_then(|w| w.walls().first().map(|w| w.account.name.clone()));
+        let key = format!("{}\n{}\n{key}", payer.as_deref().unwrap_or_default(), request.action.name());
         if let Some(known) = known(connection, tenant, &key)? {
             return Ok(Ok(known));
         }

@@ -109,8 +109,9 @@ async fn resolve(context: &Context, texts: &mut [String]) -> Result<Basis, ToolE
             let found = context.resolve(text).await;
             *text = found.map_err(|e| e.with_details(json!({"index": at})))?;
             basis = Basis::ByReference;
+        } else {
+            check(at, text)?;
         }
-        check(at, text)?;
     }
     let total = texts.iter().map(String::len).sum::<usize>();
     if total > MAX_TOTAL {

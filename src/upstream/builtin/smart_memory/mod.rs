@@ -205,6 +205,9 @@ async fn forget(context: Context, request: Request, scope: Scope) -> Result<Done
             return Err(invalid("forget by query or tags needs limit, the most that may be forgotten"));
         }
     };
+    if !by_name && request.if_version.is_some() {
+        return Err(invalid("if_version needs key: it is about one entry"));
+    }
     let (key, version) = (request.key, request.if_version);
     let forgotten = context.services.store.write(move |c| {
         let found: Vec<Entry> = match (&key, &terms) {

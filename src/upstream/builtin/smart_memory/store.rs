@@ -126,10 +126,15 @@ pub(super) fn store(
     if is_full(c, tenant, new.content.len().saturating_sub(old.content.len()), now)? {
         return Ok(Err(Refusal::Quota));
     }
+    // The same content under other tags keeps what was not said anew.
+    let same = old.content == new.content;
+    let kept = |tags: &[String]| column(tags);
+    let tags = new.tags.as_deref().map(kept);
+    let tags = tags.unwrap_or_else(|| if same { kept(&old.tags) } else { kept(&[]) });
     c.execute(
-        "UPDATE memory SET content = ?2, sha256 = ?3, tags = ?4, source = ?5, version = version + 1, updated = ?6, expires = ?7
-         WHERE entry = ?1",
-        params![old.entry, new.content, prepared.sha256, column(new.tags.as_deref().unwrap_or_default()), new.source, now, new.expires],
+        "UPDATE memory SET content = ?2, sha256 = ?3, tags = ?4, source = coalesce(?5, iif(?8, source, NULL)),
+         version = version + 1, updated = ?6, expires = coalesce(?7, iif(?8, expires, NULL)) WHERE entry = ?1",
+        params![old.entry, new.content, prepared.sha256, tags, new.source, now, new.expires, same],
     )?;
     words::index(c, tenant, old.entry, words)?;
     pairs(c, old.entry, prepared)?;

@@ -333,3 +333,24 @@ async fn what_is_swept_leaves_no_trace() {
     });
     assert_eq!(left.await.expect("read"), [0, 0, 0, 0]);
 }
+
+#[tokio::test]
+async fn other_tags_leave_the_source_and_the_end_of_an_entry_alone() {
+    let client = Client::new();
+    let first = json!({"action": "store", "content": "A fact.", "source": "https://a.example", "ttl_seconds": 3_600, "tags": ["a"]});
+    call(&client, first).await;
+    call(&client, json!({"action": "store", "content": "A fact.", "tags": ["b"]})).await;
+    let item = call(&client, json!({"action": "recall", "query": "fact"})).await["items"][0].take();
+    assert_eq!((&item["tags"], &item["source"]), (&json!(["b"]), &json!("https://a.example")));
+    assert!(item["expires_at"].is_string(), "{item}");
+}
+
+#[tokio::test]
+async fn a_version_is_that_of_one_entry() {
+    let client = Client::new();
+    call(&client, json!({"action": "store", "content": "A fact."})).await;
+    let error =
+        refused(&client, json!({"action": "forget", "query": "fact", "limit": 1, "if_version": 99})).await;
+    assert_eq!(error["code"], "invalid_arguments");
+    assert_eq!(contents(&client, "fact").await, ["A fact."]);
+}

@@ -13,6 +13,10 @@ use super::{
 const ALLOWED: [&str; 5] =
     ["smart_fetch", "smart_search", "smart_context_gate", "smart_dedup", "smart_memory"];
 const MAX_STEPS: usize = 10;
+/// References in one step: each copies what it names.
+const MAX_REFERENCES: usize = 64;
+/// Longest message, in bytes: names and paths in it are the caller's.
+const MAX_MESSAGE: usize = 400;
 const MAX_EACH: u64 = 10;
 const MAX_CONCURRENCY: u64 = 4;
 
@@ -96,6 +100,8 @@ impl Plan {
 }
 
 fn invalid(step: Option<&str>, why: impl Into<String>) -> ToolError {
+    let mut why: String = why.into();
+    why.truncate(why.floor_char_boundary(MAX_MESSAGE));
     let error = ToolError::new("invalid_pipeline", why);
     match step {
         Some(id) => error.with_details(json!({ "step": id })),
@@ -130,6 +136,15 @@ fn step_of(step: Value, before: &[Step], input: &Value) -> Result<Step, String> 
         Some(_) => return Err("on_error must be fail or skip".into()),
     };
     arguments(tool, &args)?;
+    let mut references = 0;
+    reference::each(&args, &mut |_| {
+        references += 1;
+        if references > MAX_REFERENCES {
+            Err(format!("at most {MAX_REFERENCES} references in one step"))
+        } else {
+            Ok(())
+        }
+    })?;
     let mut check = |r: Reference<'_>| known_place(&r, before, input, each.is_some());
     reference::each(&args, &mut check)?;
     let mut check = |r: Reference<'_>| known_place(&r, before, input, false);
@@ -167,6 +182,9 @@ fn known_place(r: &Reference<'_>, before: &[Step], input: &Value, in_each: bool)
 
 /// Argument names against the tool's own schema.
 fn arguments(tool: &Tool, args: &Value) -> Result<(), String> {
+    if tool.name == "smart_memory" && args["action"] == "forget" {
+        return Err("smart_memory forget is refused inside a pipeline".into());
+    }
     let Some(args) = args.as_object() else { return Err("args must be an object".into()) };
     let schema = (tool.input)();
     if let Some(other) = args.keys().find(|name| schema["properties"].get(name.as_str()).is_none()) {
@@ -197,6 +215,10 @@ fn each_of(each: Value) -> Result<Each, String> {
 }
 
 fn when_of(when: Value) -> Result<When, String> {
+    let members = when.as_object().ok_or("when must be an object")?;
+    if let Some(other) = members.keys().find(|name| !["value", "is"].contains(&name.as_str())) {
+        return Err(format!("when has value and is, not {other:?}"));
+    }
     let is = match when["is"].as_str() {
         Some("present") | None => Condition::Present,
         Some("absent") => Condition::Absent,

@@ -94,6 +94,18 @@ fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
+/// Roughly how many bytes a value takes as JSON.
+pub(super) fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(weight).sum::<usize>() + 2,
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + 4 + weight(value)).sum::<usize>() + 2
+        }
+        _ => 8,
+    }
+}
+
 /// Calls `visit` for every reference in `value`, at any depth.
 pub(super) fn each<'a>(
     value: &'a Value,
@@ -116,7 +128,15 @@ pub(super) fn resolve(value: &Value, find: &impl Fn(&Reference<'_>) -> Option<Va
     }
     Some(match value {
         Value::Array(items) => {
-            Value::Array(items.iter().map(|item| resolve(item, find)).collect::<Option<_>>()?)
+            let mut all = Vec::with_capacity(items.len());
+            for item in items {
+                match resolve(item, find)? {
+                    // In a list, a reference to a list adds its items.
+                    Value::Array(inner) if matches!(Reference::read(item), Ok(Some(_))) => all.extend(inner),
+                    other => all.push(other),
+                }
+            }
+            Value::Array(all)
         }
         Value::Object(members) => {
             let resolved = members.iter().map(|(name, member)| Some((name.clone(), resolve(member, find)?)));
@@ -174,6 +194,9 @@ mod tests {
         let value = json!({"deep": [{"$from": "a", "path": "/b"}], "plain": 1});
         let resolved = resolve(&value, &|r| (r.from == "a").then(|| json!("found")));
         assert_eq!(resolved, Some(json!({"deep": ["found"], "plain": 1})));
+        let list = json!([{"$from": "a"}, "x", ["y"], {"$from": "b", "default": []}]);
+        let found = |r: &Reference<'_>| (r.from == "a").then(|| json!([1, 2]));
+        assert_eq!(resolve(&list, &found), Some(json!([1, 2, "x", ["y"]])));
         assert_eq!(resolve(&value, &|_| None), None);
         assert_eq!(resolve(&json!({"$from": "a", "default": 7}), &|_| None), Some(json!(7)));
     }

@@ -5,7 +5,10 @@
 use std::{
     collections::HashMap,
     future::{Future, poll_fn},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::Poll,
     time::Duration,
 };
@@ -25,6 +28,9 @@ use super::{
     reference::{self, Reference},
 };
 use crate::text::tokens;
+
+/// Most that the references of one step may copy, in bytes.
+const MAX_COPIED: usize = 8 * 1024 * 1024;
 
 /// What became of one step.
 pub(super) struct Ended {
@@ -133,9 +139,17 @@ struct Done {
 }
 
 async fn one(context: &Context, plan: &Plan, step: &Step, progress: &Progress) -> Outcome {
-    let find = |r: &Reference<'_>| match r.from {
-        "input" => reference::at(&plan.input, r.path),
-        id => progress.results.get(id).and_then(|value| reference::at(value, r.path)),
+    let copied = AtomicUsize::new(0);
+    let find = |r: &Reference<'_>| {
+        if copied.load(Relaxed) > MAX_COPIED {
+            return None;
+        }
+        let found = match r.from {
+            "input" => reference::at(&plan.input, r.path),
+            id => progress.results.get(id).and_then(|value| reference::at(value, r.path)),
+        }?;
+        copied.fetch_add(reference::weight(&found), Relaxed);
+        Some(found)
     };
     if let Some(when) = &step.when
         && !when.is.holds(reference::resolve(&when.value, &find).as_ref())
@@ -163,8 +177,18 @@ async fn one(context: &Context, plan: &Plan, step: &Step, progress: &Progress) -
             }
         }
     });
+    let calls: Vec<_> = calls.collect();
+    if copied.load(Relaxed) > MAX_COPIED {
+        return Outcome::Failed(
+            ToolError::new(
+                "too_large",
+                "the references of this step copy over 8 MiB; take less, or pass a ref",
+            )
+            .to_json(),
+        );
+    }
     let mut done = Done { results: Vec::new(), errors: Vec::new() };
-    for outcome in side_by_side(calls.collect(), concurrency).await {
+    for outcome in side_by_side(calls, concurrency).await {
         match outcome {
             // What it needs was skipped, or is not there.
             None if step.each.is_none() => return Outcome::Skipped,
@@ -234,7 +258,7 @@ fn fitted(tool: &Tool, mut args: Value) -> Value {
         }
     }
     // Inside a pipeline nothing that is there may be overwritten.
-    if tool.name == "smart_memory" && args["action"] == "store" && args.get("key").is_some() {
+    if tool.name == "smart_memory" && args["action"] == "store" {
         args["if_version"] = 0.into();
     }
     args

@@ -39,31 +39,37 @@ pub(super) static TEMPLATES: [Template; 3] = [
             let mut steps = vec![json!({"id": "recall", "tool": "smart_memory",
                 "args": {"action": "recall", "query": input("question"), "namespace": input("namespace")}})];
             steps.extend(research(&unknown));
-            steps.push(json!({"id": "remember", "tool": "smart_memory", "when": unknown, "args": {
+            steps.push(json!({"id": "remember", "tool": "smart_memory", "on_error": "skip", "when": unknown, "args": {
                 "action": "store", "namespace": input("namespace"),
                 "content": {"$from": "answer", "path": "/text"},
-                "source": {"$from": "pages", "path": "/0/final_url"}}}));
+                "source": {"$from": "search", "path": "/results/0/url"}}}));
             json!(steps)
         },
         output: &["recall", "answer"],
     },
 ];
 
-/// Search, read, drop what repeats, keep what the question needs.
+/// Search, read, drop what repeats, keep what the question needs. Hits of the local index come with their text
+/// behind a reference; those of the web are fetched.
 fn research(when: &Value) -> Vec<Value> {
+    let texts = json!([
+        {"$from": "search", "path": "/results/*/ref", "default": []},
+        {"$from": "pages", "path": "/*/content", "default": []},
+    ]);
     let mut steps = vec![
         json!({"id": "search", "tool": "smart_search",
             "args": {"query": input("question"), "max_results": input("max_results")}}),
         json!({"id": "pages", "tool": "smart_fetch", "on_error": "skip",
             "each": {"over": {"$from": "search", "path": "/results/*/url"}, "limit": input("fetch"), "concurrency": 4},
-            "args": {"url": {"$from": "item"}, "max_tokens": 20000}}),
-        json!({"id": "passages", "tool": "smart_dedup",
-            "args": {"texts": {"$from": "pages", "path": "/*/content"}, "granularity": "paragraph", "contained": true}}),
+            "args": {"url": {"$from": "item"}, "max_tokens": 12000}}),
+        json!({"id": "passages", "tool": "smart_dedup", "when": {"value": texts, "is": "nonempty"},
+            "args": {"texts": texts, "granularity": "paragraph", "contained": true}}),
         json!({"id": "answer", "tool": "smart_context_gate",
             "args": {"text": {"$from": "passages", "path": "/texts"}, "purpose": input("question"), "ratio": 1, "max_tokens": 3000}}),
     ];
     if !when.is_null() {
-        steps.iter_mut().for_each(|step| step["when"] = when.clone());
+        // What comes later is skipped with what it needs.
+        steps[0]["when"] = when.clone();
     }
     steps
 }

@@ -5,15 +5,105 @@ use serde_json::{Value, json};
 use crate::{
     config::Smart,
     policy::budget::Ledger,
+    search::local::{self, Document, OPERATOR},
     store::Store,
     upstream::{Caller, builtin::Builtin},
 };
 
-async fn pipe(arguments: Value) -> Result<Value, Value> {
+/// The tools, with documents in their index.
+async fn tools(documents: &[(&str, &str)]) -> Builtin {
     let store = Store::open(None, 64 << 20).unwrap();
+    for (url, text) in documents {
+        let document = Document::new(url, "A title", text).unwrap();
+        store.write(move |c| local::add(c, OPERATOR, &document)).await.unwrap();
+    }
     let ledger = Ledger::open(store.clone()).unwrap();
-    let builtin = Builtin::new(&Smart::default(), store, ledger.into());
-    builtin.run("smart_pipe", arguments, Caller::default()).await.expect("it is there")
+    Builtin::new(&Smart::default(), store, ledger.into())
+}
+
+async fn run(tools: &Builtin, tool: &str, arguments: Value) -> Result<Value, Value> {
+    tools.run(tool, arguments, Caller::default()).await.expect("it is there")
+}
+
+async fn pipe(arguments: Value) -> Result<Value, Value> {
+    run(&tools(&[]).await, "smart_pipe", arguments).await
+}
+
+const HARBOUR: &str = "The harbour was dug in 1862 by two hundred workers, who were paid by the day and lived in tents.\n\n\
+    Fish was sold on the quay before sunrise.\n\nThe light on the mole has been electric since 1911.";
+
+#[tokio::test]
+async fn research_answers_from_the_index_with_no_outside_service() {
+    let tools =
+        tools(&[("file:///town/harbour.md", HARBOUR), ("file:///town/bread.md", "Bread rises for a night.")])
+            .await;
+    let question = json!({"question": "When was the harbour dug?"});
+    let done = run(&tools, "smart_pipe", json!({"template": "research", "input": question})).await.unwrap();
+    let text = done["outputs"]["answer"]["text"].as_str().unwrap_or_else(|| panic!("{done:#}"));
+    assert!(text.contains("dug in 1862"), "{done:#}");
+    let steps: Vec<_> =
+        done["steps"].as_array().unwrap().iter().map(|s| s["status"].as_str().unwrap()).collect();
+    assert_eq!(steps, ["ok", "ok", "ok", "ok"]);
+}
+
+#[tokio::test]
+async fn research_that_finds_nothing_is_no_failure() {
+    let done = pipe(json!({"template": "research", "input": {"question": "anything"}})).await.unwrap();
+    assert_eq!(done["outputs"], json!({}));
+    assert_eq!(done["steps"][3]["status"], "skipped", "{done:#}");
+}
+
+#[tokio::test]
+async fn what_was_researched_is_recalled_the_next_time() {
+    let tools = tools(&[("file:///town/harbour.md", HARBOUR)]).await;
+    let call = || {
+        let question = json!({"question": "When was the harbour dug?"});
+        run(&tools, "smart_pipe", json!({"template": "recall_or_research", "input": question}))
+    };
+    let first = call().await.unwrap();
+    assert!(first["outputs"]["answer"]["text"].as_str().unwrap().contains("1862"), "{first:#}");
+    let again = call().await.unwrap();
+    assert!(again["outputs"].get("answer").is_none(), "{again:#}");
+    let item = &again["outputs"]["recall"]["items"][0];
+    assert!(item["content"].as_str().unwrap().contains("1862"));
+    assert_eq!(item["source"], "file:///town/harbour.md");
+}
+
+#[tokio::test]
+async fn a_pipeline_gives_what_its_steps_give_one_by_one() {
+    let tools = tools(&[("file:///town/harbour.md", HARBOUR)]).await;
+    let hits = run(&tools, "smart_search", json!({"query": "harbour"})).await.unwrap();
+    let gate = json!({"ref": hits["results"][0]["ref"], "purpose": "fish", "max_tokens": 16});
+    let alone = run(&tools, "smart_context_gate", gate).await.unwrap();
+    let steps = json!([
+        {"id": "search", "tool": "smart_search", "args": {"query": "harbour"}},
+        {"id": "cut", "tool": "smart_context_gate", "args":
+            {"ref": {"$from": "search", "path": "/results/0/ref"}, "purpose": "fish", "max_tokens": 16}},
+    ]);
+    let together = run(&tools, "smart_pipe", json!({"steps": steps})).await.unwrap();
+    assert_eq!(together["outputs"]["cut"]["text"], alone["text"]);
+}
+
+#[tokio::test]
+async fn a_pipeline_adds_to_the_memory_and_changes_nothing_in_it() {
+    let tools = tools(&[]).await;
+    let entry = &"The staging database runs on port 5433 of the second machine in the old rack, beside the door. ".repeat(1)
+        .replace("door", "door, and is backed up every night at two to the machine in the cellar, which nobody has seen since the flood of the spring before last");
+    run(&tools, "smart_memory", json!({"action": "store", "content": entry, "tags": ["db"]})).await.unwrap();
+    let like = entry.replace("before last", "before that");
+    for (id, content) in [("same", entry.as_str()), ("like", &like)] {
+        let steps =
+            json!([{"id": id, "tool": "smart_memory", "args": {"action": "store", "content": content}}]);
+        let error = run(&tools, "smart_pipe", json!({"steps": steps})).await.unwrap_err();
+        assert_eq!(error["details"]["error"]["code"], "version_conflict", "{error:#}");
+    }
+    let forget = json!([{"id": "f", "tool": "smart_memory", "args": {"action": "forget", "key": "k"}}]);
+    assert_eq!(
+        run(&tools, "smart_pipe", json!({"steps": forget, "dry_run": true})).await.unwrap_err()["code"],
+        "invalid_pipeline"
+    );
+    let found = run(&tools, "smart_memory", json!({"action": "recall", "query": "database"})).await.unwrap();
+    assert_eq!((&found["items"][0]["content"], &found["items"][0]["tags"]), (&json!(entry), &json!(["db"])));
 }
 
 fn texts() -> Value {
@@ -135,4 +225,16 @@ async fn what_is_too_long_is_cut_and_kept_behind_a_reference() {
     assert_eq!(done["truncated"], true);
     assert!(done["outputs"]["a"]["ref"].as_str().unwrap().starts_with("cx_"));
     assert!(crate::text::tokens::count(done["outputs"]["a"]["part"].as_str().unwrap()) <= 64);
+}
+
+#[tokio::test]
+async fn references_cannot_multiply_what_they_copy() {
+    let input = json!({"t": "word ".repeat(400_000)});
+    let many = |n: usize| {
+        let texts = vec![json!({"$from": "input", "path": "/t"}); n];
+        json!({"input": input, "steps": [{"id": "a", "tool": "smart_dedup", "args": {"texts": texts}}]})
+    };
+    assert_eq!(pipe(many(20_000)).await.unwrap_err()["code"], "invalid_pipeline");
+    let error = pipe(many(60)).await.unwrap_err();
+    assert_eq!(error["details"]["error"]["code"], "too_large", "{error}");
 }
