@@ -87,11 +87,12 @@ async fn a_pipeline_gives_what_its_steps_give_one_by_one() {
 #[tokio::test]
 async fn a_pipeline_adds_to_the_memory_and_changes_nothing_in_it() {
     let tools = tools(&[]).await;
-    let entry = &"The staging database runs on port 5433 of the second machine in the old rack, beside the door. ".repeat(1)
-        .replace("door", "door, and is backed up every night at two to the machine in the cellar, which nobody has seen since the flood of the spring before last");
+    let entry = "The staging database runs on port 5433 of the second machine in the old rack, beside the door, and is \
+        backed up every night at two to the machine in the cellar, which nobody has seen since the flood of the spring \
+        before last.";
     run(&tools, "smart_memory", json!({"action": "store", "content": entry, "tags": ["db"]})).await.unwrap();
     let like = entry.replace("before last", "before that");
-    for (id, content) in [("same", entry.as_str()), ("like", &like)] {
+    for (id, content) in [("same", entry), ("like", &like)] {
         let steps =
             json!([{"id": id, "tool": "smart_memory", "args": {"action": "store", "content": content}}]);
         let error = run(&tools, "smart_pipe", json!({"steps": steps})).await.unwrap_err();
