@@ -97,6 +97,19 @@ pub struct Hit {
     pub document: Option<i64>,
 }
 
+impl Hit {
+    /// A hit of an engine of the web, with what it says.
+    fn of_web(
+        url: String,
+        title: Option<String>,
+        snippet: Option<String>,
+        published: Option<String>,
+    ) -> Self {
+        let (title, snippet) = (title.unwrap_or_default(), snippet.unwrap_or_default());
+        Self { title, url, snippet, published, document: None }
+    }
+}
+
 /// What one engine answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {

@@ -79,13 +79,7 @@ struct Found {
 
 fn parse(body: &[u8], _: &Query) -> Result<Page, Failure> {
     let answer: Answer = read(body)?;
-    let hit = |found: Found| Hit {
-        title: found.title.unwrap_or_default(),
-        url: found.url,
-        snippet: found.content.unwrap_or_default(),
-        published: found.published,
-        document: None,
-    };
+    let hit = |found: Found| Hit::of_web(found.url, found.title, found.content, found.published);
     let text = |value: &Value| value.as_str().or_else(|| value.get("answer")?.as_str()).map(str::to_owned);
     Ok(Page {
         hits: answer.results.into_iter().map(hit).collect(),

@@ -67,13 +67,7 @@ struct Found {
 
 fn parse(body: &[u8], query: &Query) -> Result<Page, Failure> {
     let answer: Answer = read(body)?;
-    let hit = |found: Found| Hit {
-        title: found.title.unwrap_or_default(),
-        url: found.url,
-        snippet: found.content.unwrap_or_default(),
-        published: found.published_date,
-        document: None,
-    };
+    let hit = |found: Found| Hit::of_web(found.url, found.title, found.content, found.published_date);
     let hits = only_this_page(answer.results.into_iter().map(hit).collect(), query);
     Ok(Page { hits, suggestions: Vec::new(), answers: answer.answer.into_iter().collect() })
 }

@@ -22,6 +22,16 @@ impl Arguments {
         self.given.remove(name).filter(|value| !value.is_null())
     }
 
+    /// Text of at most `most` characters.
+    pub(super) fn text(&mut self, name: &'static str, most: usize) -> Result<Option<String>, ToolError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if text.len() <= most || text.chars().count() <= most => Ok(Some(text)),
+            Some(Value::String(_)) => Err(invalid(format!("{name} must be at most {most} characters"))),
+            Some(_) => Err(invalid(format!("{name} must be a string"))),
+        }
+    }
+
     /// A number, also written as text.
     pub(super) fn number(&mut self, name: &'static str) -> Result<Option<f64>, ToolError> {
         let Some(value) = self.take(name) else { return Ok(None) };
@@ -31,6 +41,19 @@ impl Arguments {
             _ => None,
         };
         number.map(Some).ok_or_else(|| invalid(format!("{name} must be a number")))
+    }
+
+    /// A whole number within bounds, also written as text.
+    pub(super) fn whole(
+        &mut self,
+        name: &'static str,
+        (least, most): (u32, u32),
+    ) -> Result<Option<u32>, ToolError> {
+        let Some(number) = self.number(name)? else { return Ok(None) };
+        if number.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&number) {
+            return Ok(Some(number as u32));
+        }
+        Err(invalid(format!("{name} must be a whole number between {least} and {most}")))
     }
 
     /// A boolean, also written as text.

@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::Value;
-
 use super::{
     super::arguments::{Arguments, invalid},
     ToolError,
@@ -34,8 +32,8 @@ pub(super) enum Source {
 
 /// Reads them.
 pub(super) fn read(mut arguments: Arguments, tenant: &Arc<str>) -> Result<Call, ToolError> {
-    let url = text(&mut arguments, "url", MAX_URL)?;
-    let cursor = text(&mut arguments, "cursor", MAX_CURSOR)?;
+    let url = arguments.text("url", MAX_URL)?;
+    let cursor = arguments.text("cursor", MAX_CURSOR)?;
     // Clients of the source system ask for more; none waits longer than this for us.
     let timeout = arguments.number("timeout")?.unwrap_or_else(|| TIMEOUT.1.into());
     if timeout < f64::from(TIMEOUT.0) {
@@ -52,8 +50,9 @@ pub(super) fn read(mut arguments: Arguments, tenant: &Arc<str>) -> Result<Call, 
         "full" => Extract::Full,
         _ => Extract::Auto,
     };
-    let max_tokens = integer(&mut arguments, "max_tokens", MAX_TOKENS)? as usize;
-    let purpose = text(&mut arguments, "purpose", MAX_PURPOSE)?.filter(|purpose| !purpose.trim().is_empty());
+    let max_tokens =
+        arguments.whole("max_tokens", (MAX_TOKENS.0, MAX_TOKENS.2))?.unwrap_or(MAX_TOKENS.1) as usize;
+    let purpose = arguments.text("purpose", MAX_PURPOSE)?.filter(|purpose| !purpose.trim().is_empty());
     let links = arguments.choice("links", &["keep", "drop"])? == "keep";
     let fresh = arguments.boolean("fresh", false)?;
     arguments.finish()?;
@@ -67,25 +66,4 @@ pub(super) fn read(mut arguments: Arguments, tenant: &Arc<str>) -> Result<Call, 
         _ => return Err(invalid("give exactly one of url and cursor")),
     };
     Ok(Call { source, max_tokens })
-}
-
-fn text(arguments: &mut Arguments, name: &'static str, max: usize) -> Result<Option<String>, ToolError> {
-    match arguments.take(name) {
-        None => Ok(None),
-        Some(Value::String(text)) if text.len() <= max || text.chars().count() <= max => Ok(Some(text)),
-        Some(Value::String(_)) => Err(invalid(format!("{name} must be at most {max} characters"))),
-        Some(_) => Err(invalid(format!("{name} must be a string"))),
-    }
-}
-
-fn integer(
-    arguments: &mut Arguments,
-    name: &'static str,
-    (least, default, most): (u32, u32, u32),
-) -> Result<u32, ToolError> {
-    let given = arguments.number(name)?.unwrap_or_else(|| default.into());
-    if given.fract() != 0.0 || !(f64::from(least)..=f64::from(most)).contains(&given) {
-        return Err(invalid(format!("{name} must be a whole number between {least} and {most}")));
-    }
-    Ok(given as u32)
 }

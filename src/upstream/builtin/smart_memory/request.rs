@@ -55,11 +55,11 @@ impl Request {
             reference: string(&mut arguments, "ref", 64)?,
             tags: tags(arguments.take("tags"))?,
             source: string(&mut arguments, "source", MAX_SOURCE)?,
-            ttl_seconds: whole(&mut arguments, "ttl_seconds", TTL.0, TTL.1)?,
-            if_version: whole(&mut arguments, "if_version", 0, u32::MAX)?.map(i64::from),
+            ttl_seconds: arguments.whole("ttl_seconds", TTL)?,
+            if_version: arguments.whole("if_version", (0, u32::MAX))?.map(i64::from),
             query: string(&mut arguments, "query", MAX_QUERY)?,
-            limit: whole(&mut arguments, "limit", LIMIT.0, LIMIT.1)?.map(|limit| limit as usize),
-            max_tokens: whole(&mut arguments, "max_tokens", TOKENS.0, TOKENS.1)?.unwrap_or(TOKENS.2).into(),
+            limit: arguments.whole("limit", (LIMIT.0, LIMIT.1))?.map(|limit| limit as usize),
+            max_tokens: arguments.whole("max_tokens", (TOKENS.0, TOKENS.1))?.unwrap_or(TOKENS.2).into(),
             cursor: string(&mut arguments, "cursor", MAX_CURSOR)?,
         };
         arguments.finish()?;
@@ -96,19 +96,6 @@ fn string(arguments: &mut Arguments, name: &'static str, most: usize) -> Result<
         Some(Value::String(text)) if (1..=most).contains(&text.chars().count()) => Ok(Some(text)),
         Some(_) => Err(invalid(format!("{name} must be a string of 1 to {most} characters"))),
     }
-}
-
-fn whole(
-    arguments: &mut Arguments,
-    name: &'static str,
-    least: u32,
-    most: u32,
-) -> Result<Option<u32>, ToolError> {
-    let Some(number) = arguments.number(name)? else { return Ok(None) };
-    if number.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&number) {
-        return Ok(Some(number as u32));
-    }
-    Err(invalid(format!("{name} must be a whole number between {least} and {most}")))
 }
 
 fn tags(value: Option<Value>) -> Result<Option<Vec<String>>, ToolError> {

@@ -77,7 +77,7 @@ impl Request {
 
 /// Reads the arguments.
 pub(super) fn read(mut arguments: Arguments, known: &Engines) -> Result<Request, ToolError> {
-    let text = string(&mut arguments, "query", MAX_QUERY)?.unwrap_or_default();
+    let text = arguments.text("query", MAX_QUERY)?.unwrap_or_default();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() {
         return Err(invalid("query must say what to search for"));
@@ -88,7 +88,7 @@ pub(super) fn read(mut arguments: Arguments, known: &Engines) -> Result<Request,
         None => None,
         Some(value) => Some(time_range(&value)?),
     };
-    let language = string(&mut arguments, "language", MAX_LANGUAGE)?.map(|l| l.trim().to_owned());
+    let language = arguments.text("language", MAX_LANGUAGE)?.map(|l| l.trim().to_owned());
     let query = Query {
         text,
         count,
@@ -127,15 +127,6 @@ fn time_range(value: &Value) -> Result<TimeRange, ToolError> {
     let ranges = [TimeRange::Day, TimeRange::Week, TimeRange::Month, TimeRange::Year];
     let unknown = || invalid(format!("time_range must be one of {}", TIME_RANGES.join(", ")));
     at.map(|at| ranges[at]).ok_or_else(unknown)
-}
-
-fn string(arguments: &mut Arguments, name: &'static str, most: usize) -> Result<Option<String>, ToolError> {
-    match arguments.take(name) {
-        None => Ok(None),
-        Some(Value::String(text)) if text.chars().nth(most).is_none() => Ok(Some(text)),
-        Some(Value::String(_)) => Err(invalid(format!("{name} must be at most {most} characters"))),
-        Some(_) => Err(invalid(format!("{name} must be a string"))),
-    }
 }
 
 fn integer(
