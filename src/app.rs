@@ -113,10 +113,11 @@ pub async fn serve(
     }
     gateway.snapshot.load().retire(None);
     gateway.tasks.close();
-    // Each catalog gives its farewell to the upstream a second; one that hangs must not hold up the exit.
+    // Each catalog gives its farewell to the upstream a second, and each child two to end by itself; one that
+    // hangs must not hold up the exit.
     let farewell = tokio::time::timeout(FAREWELL, gateway.tasks.wait()).await;
     if farewell.is_err() {
-        tracing::debug!("an upstream did not take the end of the gateway's session");
+        tracing::debug!("an upstream did not take the end of the gateway's session in time");
     }
     if let Some(store) = gateway.snapshot.load().store.clone() {
         drop(tokio::task::spawn_blocking(move || store.flush()).await);
@@ -149,8 +150,8 @@ async fn start_recorder(
     }
 }
 
-/// How long the catalogs have to end their own sessions.
-const FAREWELL: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long catalogs have to end their own sessions, and children to end.
+const FAREWELL: std::time::Duration = std::time::Duration::from_secs(4);
 
 const SERVING: u8 = 0;
 const DRAINING: u8 = 1;

@@ -1,7 +1,7 @@
 //! The compiled configuration that a call holds to its end. The only place that turns configuration into
 //! live objects; what a reload does not change (pools, catalogs, bucket levels) is taken over from before.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::uri::PathAndQuery;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -19,8 +19,13 @@ use crate::{
     proxy::limits::Limits,
     store::Store,
     text::tokens,
-    upstream::{Caller, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream},
+    upstream::{
+        Caller, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream, stdio::StdioUpstream,
+    },
 };
+
+/// Longest wait for the answer to one of the gateway's own requests to a server that runs already.
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
 /// What a key may do.
 #[derive(Debug)]
@@ -106,7 +111,7 @@ impl Snapshot {
                 Some(route) => Arc::clone(route),
                 None => {
                     let route = Arc::new(
-                        Route::new(spec, store.as_ref(), ledger.as_ref())
+                        Route::new(spec, store.as_ref(), ledger.as_ref(), tasks)
                             .map_err(|e| format!("upstream {}: {e}", spec.name))?,
                     );
                     fresh.push(Arc::clone(&route));
@@ -190,33 +195,42 @@ impl Route {
         spec: &config::Upstream,
         store: Option<&Store>,
         ledger: Option<&Arc<Ledger>>,
+        tasks: &TaskTracker,
     ) -> Result<Self, String> {
-        let (upstream, address, port, place): (Arc<dyn Upstream>, _, _, _) = match &spec.target {
+        let stop = CancellationToken::new();
+        let (upstream, address, port, place): (Arc<dyn Upstream>, Arc<str>, _, _) = match &spec.target {
             Target::Http(url) => {
                 let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
                 (
                     Arc::new(HttpUpstream::new(spec)?),
-                    url.host().unwrap_or_default(),
+                    url.host().unwrap_or_default().into(),
                     port,
                     url.path_and_query(),
                 )
+            }
+            Target::Command(command) => {
+                let upstream = StdioUpstream::new(spec, command, tasks, stop.clone());
+                (Arc::new(upstream), command.name().into(), 0, None)
             }
             Target::Builtin => {
                 let needs = "a configuration with the built-in tools needs the storage";
                 let (store, ledger) = store.zip(ledger).expect(needs);
                 let tools = Builtin::new(&spec.smart, store.clone(), Arc::clone(ledger));
-                (Arc::new(tools), "builtin", 0, None)
+                (Arc::new(tools), "builtin".into(), 0, None)
             }
         };
+        // A package may have to be fetched before a command starts.
+        let starts = matches!(spec.target, Target::Command(_));
+        let timeout = if starts { spec.timeout } else { spec.timeout.min(LONGEST_LOOK) };
         Ok(Self {
-            catalog: Arc::new(Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), spec.timeout)),
+            catalog: Arc::new(Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), timeout)),
             upstream,
-            address: address.into(),
+            address,
             port,
             path: place.map_or("/", PathAndQuery::path).to_owned(),
             path_and_query: place.map_or("/", PathAndQuery::as_str).to_owned(),
             spec: spec.clone(),
-            stop: CancellationToken::new(),
+            stop,
         })
     }
 
@@ -251,6 +265,7 @@ fn key(
         rate: key.rate.map(quota),
         coercion: key.schema_coercion,
         caller: Caller {
+            name: Arc::clone(&key.name),
             tenant: Arc::clone(key.team.as_ref().unwrap_or(&key.name)),
             program: key.caller == config::CallerKind::Program,
             memory: key.memory.clone().into(),

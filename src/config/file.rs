@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::text::{
-    AddressText, At, BudgetText, DateTime, DurationText, GlobText, LimitText, PathText, RateText, SecretText,
-    Sha256Text, SizeText, UrlText,
+    AddressText, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText, PathText, RateText,
+    SecretText, Sha256Text, SizeText, UrlText,
 };
 
 /// Loopback, so that a first run is reachable from this machine only.
@@ -40,6 +40,12 @@ pub(super) const TIMEOUT: &str = "60s";
 pub(super) const IDLE_TIMEOUT: &str = "5m";
 /// A neighbour answers in milliseconds, another continent well below this.
 pub(super) const CONNECT_TIMEOUT: &str = "2s";
+/// A process that nobody uses costs memory; it is there again with the next call.
+pub(super) const START: &str = "demand";
+/// Longer than a person thinks between two calls.
+pub(super) const IDLE_STOP: &str = "10m";
+/// As if each client had started it itself, which is what servers over stdio are written for.
+pub(super) const SHARING: &str = "session";
 /// One more try covers a pooled connection that the server had just closed.
 pub(super) const RETRIES: u32 = 1;
 /// Only what the schema refuses and has one reading is changed.
@@ -291,12 +297,29 @@ pub(super) struct Storage {
     pub(super) quota: Option<At<SizeText>>,
 }
 
-/// `[upstreams.NAME]`: exactly one of `url` and `builtin` says what it is.
+/// `[upstreams.NAME]`: exactly one of `url`, `command` and `builtin` says what it is.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Upstream {
     /// A server over streamable HTTP.
     pub(super) url: Option<At<UrlText>>,
+    /// A server over stdio: the program and its arguments. A program with a `/` in it starts at the folder of the file.
+    pub(super) command: Option<At<Vec<String>>>,
+    /// Environment variables of `command`. Beside them it gets `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `TERM`, `TMPDIR`, `TZ`, `LANG` and `LC_*` as the gateway has them, and nothing else.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) env: BTreeMap<String, At<SecretText>>,
+    /// The folder that `command` runs in. Default: the gateway's.
+    pub(super) cwd: Option<At<PathText>>,
+    /// When `command` is started.
+    #[schemars(extend("default" = START))]
+    pub(super) start: Option<At<Start>>,
+    /// Time without calls after which `command` is stopped until the next one; `never` keeps it.
+    #[schemars(extend("default" = IDLE_STOP))]
+    pub(super) idle_stop: Option<At<IdleText>>,
+    /// Whose a process of `command` is. One that speaks the modern revision is always shared.
+    #[schemars(extend("default" = SHARING))]
+    pub(super) sharing: Option<At<Sharing>>,
     /// The tools inside this process.
     #[schemars(extend("default" = false))]
     pub(super) builtin: Option<At<bool>>,
@@ -312,7 +335,7 @@ pub(super) struct Upstream {
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub(super) headers: BTreeMap<String, At<SecretText>>,
-    /// Time to the response head; not for GET or `subscriptions/listen`.
+    /// Time to the response head, or to the first message of a `command`; not for GET or `subscriptions/listen`.
     #[schemars(extend("default" = TIMEOUT))]
     pub(super) timeout: Option<At<DurationText>>,
     /// Time between bytes of a response; not for GET or `subscriptions/listen`.
@@ -332,6 +355,28 @@ pub(super) struct Upstream {
     pub(super) fetch: Option<At<Fetch>>,
     /// `smart_search` of the built-in tools.
     pub(super) search: Option<At<Search>>,
+}
+
+/// `upstreams.NAME.start`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Start {
+    /// With the first call; for a moment also at the gateway's start, to learn its tools.
+    Demand,
+    /// With the gateway; one process is kept ready.
+    Now,
+}
+
+/// `upstreams.NAME.sharing`
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Sharing {
+    /// Each client session has its own.
+    Session,
+    /// All clients use one, which cannot ask them anything: no sampling, elicitation, roots or log messages.
+    Shared,
 }
 
 /// `upstreams.NAME.fetch`

@@ -7,7 +7,6 @@ const KEYS: &[&str] = &[
     "auth.jwt",
     "sealing",
     "upstreams.*.budget_guard",
-    "upstreams.*.command",
     "upstreams.*.context_gate",
     "upstreams.*.dedup",
     "upstreams.*.memory",

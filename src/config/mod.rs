@@ -283,8 +283,37 @@ pub enum EngineKind {
 pub enum Target {
     /// A server over streamable HTTP.
     Http(http::Uri),
+    /// A child process that speaks over its standard input and output.
+    Command(Command),
     /// The tools inside this process.
     Builtin,
+}
+
+/// `command` of an upstream, with what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// The program: a path, or a name that is looked for in `PATH`.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Environment variables; values are secrets.
+    pub env: BTreeMap<String, Secret>,
+    /// The folder that it runs in, if not the gateway's.
+    pub cwd: Option<PathBuf>,
+    /// Whether one process is started with the gateway and kept ready.
+    pub at_once: bool,
+    /// Time without calls after which a process is stopped; `None` is never.
+    pub idle_stop: Option<Duration>,
+    /// Whether all clients use one process; else each session has its own.
+    pub shared: bool,
+}
+
+impl Command {
+    /// The program's name without its folder.
+    #[must_use]
+    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.program.file_name().unwrap_or(self.program.as_os_str()).to_string_lossy()
+    }
 }
 
 /// `tls = { ca, cert, key }` of an upstream.

@@ -82,6 +82,7 @@ macro_rules! text {
 }
 
 text!(/** `20s` */ DurationText, "duration", Some("^[0-9]+(ms|s|m|h)$"));
+text!(/** `10m`, or `never` */ IdleText, "duration or never", Some("^([0-9]+(ms|s|m|h)|never)$"));
 text!(/** `4MiB` */ SizeText, "size", Some("^[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)$"));
 text!(/** `120/min` */ RateText, "rate", Some("^[1-9][0-9]*/(s|min|h)$"));
 text!(/** `120/min`, or `none` */ LimitText, "rate or none", Some("^([1-9][0-9]*/(s|min|h)|none)$"));
@@ -142,6 +143,11 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("must be longer than zero".into()),
         some => Ok(some),
     }
+}
+
+/// `10m`, or `never`.
+pub(super) fn idle(text: &str) -> Result<Option<Duration>, String> {
+    if text == "never" { Ok(None) } else { timeout(text).map(Some) }
 }
 
 /// `512B`, `4MiB`, `1GB`.

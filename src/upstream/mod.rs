@@ -1,8 +1,10 @@
 //! Everything that can answer an MCP call. Owns the one trait; each kind of upstream is a module.
 
+mod backoff;
 pub mod builtin;
 pub mod catalog;
 pub mod http;
+pub mod stdio;
 pub(crate) mod tls;
 
 use std::{error::Error, future::Future, pin::Pin, sync::Arc};
@@ -21,13 +23,18 @@ pub type BodyError = Box<dyn Error + Send + Sync>;
 /// The streamed body of an answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Something that answers MCP calls: a remote server, the built-in tools, later a child process or a set
-/// of upstreams shown as one. Timeouts, retries, limits and audit lie outside, in the pipeline.
+/// Something that answers MCP calls: a remote server, a child process, the built-in tools, later a set of
+/// upstreams shown as one. Timeouts, retries, limits and audit lie outside, in the pipeline.
 pub trait Upstream: Send + Sync {
     /// Sends one call. The request's URI path and query are ignored by upstreams with a configured URL
     /// unless it carries [`ForwardPath`]. Resolves at the response head; the body streams.
     /// Dropping the future or the body ends the call at the upstream.
     fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>>;
+
+    /// Whether it runs only while somebody uses it, so that asking it for news would keep it running.
+    fn sleeps(&self) -> bool {
+        false
+    }
 }
 
 /// Request extension: forward to this path and query on the upstream's own authority instead of its
@@ -38,6 +45,8 @@ pub struct ForwardPath(pub PathAndQuery);
 /// Request extension: for whom a call is made. Upstreams outside the process never see it.
 #[derive(Debug, Clone)]
 pub struct Caller {
+    /// Who it is: the key's name, else `local`.
+    pub name: Arc<str>,
     /// Whose memory, references and budget: the key's team, else its name, else `local`.
     pub tenant: Arc<str>,
     /// Whether text that it sends inline has cost a model nothing.
@@ -67,6 +76,7 @@ pub trait Nested: Send + Sync + std::fmt::Debug {
 impl Default for Caller {
     fn default() -> Self {
         Self {
+            name: LOCAL.into(),
             tenant: LOCAL.into(),
             program: false,
             memory: Arc::new([config::MemoryScope { namespace: None, write: true }]),

@@ -16,6 +16,7 @@ use super::{
 pub(super) use upstreams::{BUILTIN, in_order};
 
 mod audit;
+mod command;
 mod keys;
 mod limits;
 mod secret;
@@ -116,10 +117,10 @@ impl Checker<'_> {
                            and it must not reach servers that it is not for";
             self.findings.problem(auth.at, message);
         }
-        let builtin = matches!(config.upstreams.as_slice(), [one] if one.target == super::Target::Builtin);
-        if auth.mode == AuthMode::Passthrough && builtin {
-            let message = "`auth.mode`: `passthrough` needs an upstream with a `url`: the built-in tools ask nobody \
-                           who they are";
+        let only = config.upstreams.first().filter(|_| count == 1).map(|one| &one.target);
+        if auth.mode == AuthMode::Passthrough && only.is_some_and(|t| !matches!(t, super::Target::Http(_))) {
+            let message = "`auth.mode`: `passthrough` needs an upstream with a `url`: the built-in tools and commands \
+                           ask nobody who they are";
             self.findings.problem(auth.at, message);
         }
         if count > 1 {

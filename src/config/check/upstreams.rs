@@ -46,6 +46,10 @@ impl Checker<'_> {
         }
         let of = |key: &str| format!("upstreams.{name}.{key}");
         let target = self.target(name, &upstream, at);
+        self.only_with_command(name, &upstream, &target);
+        if matches!(target, Target::Command(_)) && !upstream.headers.is_empty() {
+            self.findings.warn(at, format!("`{}` has no effect: a command gets no headers", of("headers")));
+        }
         let prefix = if several && target != Target::Builtin { name } else { "" };
         if let Some(other) = upstream.prefix.as_ref().filter(|p| p.value != prefix) {
             self.findings.problem(other.at, later::refusal(&of("prefix")));
@@ -83,22 +87,25 @@ impl Checker<'_> {
 
     fn target(&mut self, name: &str, upstream: &file::Upstream, at: Option<usize>) -> Target {
         let builtin = upstream.builtin.as_ref().is_some_and(|b| b.value);
-        match (&upstream.url, builtin) {
-            (Some(written), false) => {
+        match (&upstream.url, &upstream.command, builtin) {
+            (Some(written), None, false) => {
                 let key = format!("upstreams.{name}.url");
                 self.parsed(&key, written, url).map_or(Target::Builtin, Target::Http)
             }
-            (None, true) => Target::Builtin,
-            (Some(_), true) => {
-                self.findings
-                    .problem(at, format!("`upstreams.{name}` takes only one of `url` and `builtin`"));
-                Target::Builtin
+            (None, Some(written), false) => {
+                self.command(name, written, upstream).map_or(Target::Builtin, Target::Command)
             }
-            (None, false) => {
+            (None, None, true) => Target::Builtin,
+            (None, None, false) => {
                 if !self.findings.maimed(at) {
-                    let message = format!("`upstreams.{name}` needs `url` or `builtin = true`");
+                    let message = format!("`upstreams.{name}` needs `url`, `command` or `builtin = true`");
                     self.findings.problem(at, message);
                 }
+                Target::Builtin
+            }
+            _ => {
+                let message = format!("`upstreams.{name}` takes only one of `url`, `command` and `builtin`");
+                self.findings.problem(at, message);
                 Target::Builtin
             }
         }

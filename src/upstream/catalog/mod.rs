@@ -5,7 +5,6 @@
 //! until something is learned the set is empty, and while the upstream is away the last known set stays.
 
 mod answer;
-mod backoff;
 mod link;
 mod list;
 mod probe;
@@ -32,9 +31,6 @@ use self::{
 use crate::mcp::{era::Era, tools::ToolSet};
 
 pub use self::state::State;
-
-/// Longest wait for the answer to one of the gateway's own requests.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The knowledge of one upstream. Cheap to read from any task; written by [`Catalog::run`] alone, or by
 /// [`Catalog::observe_list`] where the gateway may not ask for itself.
@@ -66,13 +62,13 @@ struct Writing {
 
 impl Catalog {
     /// An empty catalog of the upstream `name`. `protocol` is the revision fixed by the configuration, `None`
-    /// for `auto`; `timeout` bounds each of the gateway's own requests (at most 10 s count).
+    /// for `auto`; `timeout` bounds each of the gateway's own requests.
     #[must_use]
     pub fn new(name: Arc<str>, protocol: Option<&str>, timeout: Duration) -> Self {
         Self {
             name,
             fixed: protocol.map(Into::into),
-            timeout: timeout.min(LONGEST_TIMEOUT),
+            timeout,
             tools: ArcSwap::from_pointee(ToolSet::default()),
             found: ArcSwapOption::empty(),
             writing: Mutex::new(Writing { status: Status::Learning, digest: None }),

@@ -15,13 +15,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Catalog,
-    backoff::Backoff,
     link::{Failure, Link, Peer},
     list::{Listed, list},
     probe::probe,
     watch::watch,
 };
-use crate::{mcp::era::Era, upstream::Upstream};
+use crate::{
+    mcp::era::Era,
+    upstream::{Upstream, backoff::Backoff},
+};
 
 /// Shortest time between two looks at the upstream.
 const MIN_GAP: Duration = Duration::from_secs(1);
@@ -35,6 +37,10 @@ const SLOW_POLL: Duration = Duration::from_secs(300);
 const UNWATCHED_POLL: Duration = Duration::from_secs(30);
 /// Longest that a `ttlMs` is trusted.
 const LONGEST_TTL: Duration = Duration::from_secs(3_600);
+/// Longest pause between tries to start an upstream that sleeps.
+const LONGEST_SLEEPER_PAUSE: Duration = Duration::from_secs(300);
+/// Shortest time between two looks at an upstream that sleeps: each may start it.
+const SLEEPER_GAP: Duration = Duration::from_secs(10);
 /// How long the end of the own session may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -42,15 +48,50 @@ impl Catalog {
     /// Learns and keeps learning until `stop`; then ends the gateway's own session at the upstream, within 1 s.
     /// One task runs this for each catalog. It never fails: an upstream that is away is tried again.
     pub async fn run(self: Arc<Self>, upstream: Arc<dyn Upstream>, stop: CancellationToken) {
+        let sleeps = upstream.sleeps();
         let link = Link::new(upstream, self.timeout);
         let mut peer = None;
         tokio::select! {
             () = stop.cancelled() => {}
-            never = self.learn_forever(&link, &mut peer) => match never {},
+            never = async {
+                if sleeps {
+                    self.look_when_nudged(&link, &mut peer).await
+                } else {
+                    self.learn_forever(&link, &mut peer).await
+                }
+            } => match never {},
         }
-        if let Some(peer) = peer {
-            drop(timeout(GOODBYE, link.delete_session(&peer)).await);
+        leave(&link, &mut peer).await;
+    }
+
+    /// For an upstream that sleeps: one look at it, then none until a nudge.
+    async fn look_when_nudged(&self, link: &Link, peer: &mut Option<Peer>) -> Infallible {
+        let mut pause = Backoff::up_to(LONGEST_SLEEPER_PAUSE);
+        loop {
+            let began = Instant::now();
+            let failure = self.look(link, peer).await.err();
+            leave(link, peer).await;
+            match failure {
+                None => {
+                    pause.reset();
+                    self.wake.notified().await;
+                    sleep_until(began + SLEEPER_GAP).await;
+                }
+                Some(failure) => {
+                    self.failed(&failure);
+                    self.nudged_or(pause.next(), began).await;
+                }
+            }
         }
+    }
+
+    async fn look(&self, link: &Link, peer: &mut Option<Peer>) -> Result<(), Failure> {
+        let found = probe(link, self.fixed.as_deref()).await?;
+        self.met(&found);
+        let found = peer.insert(found);
+        let listed = list(link, found).await?;
+        self.learned(found, listed);
+        Ok(())
     }
 
     async fn learn_forever(&self, link: &Link, peer: &mut Option<Peer>) -> Infallible {
@@ -118,6 +159,13 @@ impl Catalog {
             () = sleep(wait) => {}
             () = self.wake.notified() => sleep_until(began + MIN_GAP).await,
         }
+    }
+}
+
+/// Ends the gateway's own session.
+async fn leave(link: &Link, peer: &mut Option<Peer>) {
+    if let Some(peer) = peer.take() {
+        drop(timeout(GOODBYE, link.delete_session(&peer)).await);
     }
 }
 

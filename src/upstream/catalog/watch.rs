@@ -14,12 +14,11 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     answer::{Message, is_event_stream},
-    backoff::Backoff,
     link::{Link, Peer},
 };
 use crate::{
     mcp::{era::Era, sse::Scanner},
-    upstream::ResponseBody,
+    upstream::{ResponseBody, backoff::Backoff},
 };
 
 /// Largest event looked at; a change notification is far smaller.

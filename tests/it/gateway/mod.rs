@@ -21,6 +21,8 @@ mod reload;
 mod repairs;
 mod routes;
 mod secrets;
+mod stdio;
+mod stdio_faults;
 mod streams;
 mod trace;
 mod transparent;

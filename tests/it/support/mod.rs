@@ -2,6 +2,7 @@
 //! byte-level upstreams.
 
 pub(crate) mod certs;
+pub(crate) mod children;
 pub(crate) mod fake;
 pub(crate) mod gate;
 pub(crate) mod process;

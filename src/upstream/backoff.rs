@@ -7,23 +7,23 @@ const FIRST: Duration = Duration::from_millis(250);
 
 /// Doubling pauses from 0.25 s up to a limit, each shortened by up to a quarter at random.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
     limit: Duration,
 }
 
 impl Backoff {
-    pub(super) fn up_to(limit: Duration) -> Self {
+    pub(crate) fn up_to(limit: Duration) -> Self {
         Self { next: FIRST.min(limit), limit }
     }
 
     /// After a success: begin again with the shortest pause.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = FIRST.min(self.limit);
     }
 
     /// The next pause.
-    pub(super) fn next(&mut self) -> Duration {
+    pub(crate) fn next(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.limit);
         pause - pause.mul_f64(0.25 * random_fraction())

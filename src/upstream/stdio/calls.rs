@@ -1,0 +1,139 @@
+//! What is open on a running child: calls that wait for an answer, and questions of the child that wait for a client's.
+//! Owns the gateway's own ids towards the child.
+//!
+//! Invariant: each id of ours is used once, so an answer reaches the call that it belongs to or nobody.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
+};
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{framing::as_line, hear::Audience, noise::Noise, outbox::Outbox};
+
+/// Calls open on one child. Those whose client has left go first.
+const OPEN_CALLS: usize = 1024;
+
+/// What the child's listener and open calls share.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) audience: OnceLock<Audience>,
+    pub(super) orders: mpsc::Sender<Bytes>,
+    state: Mutex<State>,
+    pub(super) noise: Mutex<Noise>,
+    pub(super) answered: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    last: u64,
+    pub(super) calls: BTreeMap<u64, Open>,
+    pub(super) questions: HashSet<String>,
+    pub(super) ended: Option<(Arc<str>, Instant)>,
+    pub(super) used: Instant,
+}
+
+impl State {
+    /// Whether somebody waits for an answer.
+    pub(super) fn is_busy(&self) -> bool {
+        self.calls.values().any(|c| c.outbox.as_ref().is_some_and(Outbox::is_open))
+    }
+}
+
+/// A call that waits.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// Whose ids are meant by `id` and `token`.
+    pub(super) owner: u64,
+    pub(super) id: String,
+    pub(super) token: Option<String>,
+    /// `None` once the client has left.
+    pub(super) outbox: Option<Outbox>,
+}
+
+/// Why a message could not be given to the child: it had ended before. Nothing was sent.
+#[derive(Debug)]
+pub(super) struct Ended(pub(super) Arc<str>);
+
+impl Core {
+    /// `orders` go to the child's standard input.
+    pub(super) fn new(orders: mpsc::Sender<Bytes>, noise: Noise) -> Self {
+        Self {
+            audience: OnceLock::new(),
+            orders,
+            state: Mutex::new(State {
+                last: 0,
+                calls: BTreeMap::new(),
+                questions: HashSet::new(),
+                ended: None,
+                used: Instant::now(),
+            }),
+            noise: Mutex::new(noise),
+            answered: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn open(&self, call: Open) -> Result<u64, Ended> {
+        let mut state = self.state();
+        if let Some((why, _)) = &state.ended {
+            return Err(Ended(Arc::clone(why)));
+        }
+        if state.calls.len() >= OPEN_CALLS {
+            let left = state.calls.iter().find(|(_, c)| c.outbox.is_none()).map(|(own, _)| *own);
+            match left {
+                Some(left) => drop(state.calls.remove(&left)),
+                None => return Err(Ended("has too many calls open".into())),
+            }
+        }
+        state.last += 1;
+        let own = state.last;
+        state.calls.insert(own, call);
+        Ok(own)
+    }
+
+    /// Ends what nobody waits for, so that a call which comes now is told before it is sent. Whether it did.
+    pub(super) fn end_if_idle(&self) -> bool {
+        let mut state = self.state();
+        let idle = !state.is_busy() && state.ended.is_none();
+        if idle {
+            state.ended = Some(("was stopped".into(), Instant::now()));
+        }
+        idle
+    }
+
+    /// Our id of the newest open call that its client calls `id`.
+    pub(super) fn own_id(&self, owner: u64, id: &str) -> Option<u64> {
+        let state = self.state();
+        state.calls.iter().rev().find(|(_, c)| c.owner == owner && c.id == id).map(|(own, _)| *own)
+    }
+
+    /// Answers a question of the child for a client.
+    pub(super) fn refuse(&self, id: &str, code: i64, why: &str) {
+        self.state().questions.remove(id);
+        let error = json!({"code": code, "message": why});
+        self.order(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
+    }
+
+    /// Sends a line of the gateway's own, unless the child does not read.
+    pub(super) fn order(&self, line: String) {
+        drop(self.orders.try_send(as_line(line.into_bytes())));
+    }
+
+    pub(super) fn fail(&self, own: u64, why: &Arc<str>) {
+        let call = self.state().calls.remove(&own);
+        if let Some(outbox) = call.and_then(|c| c.outbox) {
+            outbox.fail(why);
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,196 @@
+//! Who hears what a child says: the call that it belongs to, the session, all sessions, or nobody.
+//!
+//! Invariant: nothing that belongs to one session reaches another, and when the child ends every call that waits is told.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    calls::{Core, lock},
+    child::Listener,
+    framing::{self, Long},
+    inbox::Inbox,
+    mapping,
+    outbox::{Outbox, Sent},
+};
+use crate::mcp::message::{Kind, Message};
+
+/// Questions of a child that are open.
+const QUESTIONS: usize = 1024;
+/// How long a child is not listened to because its client does not read.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const METHOD_NOT_FOUND: i64 = -32601;
+const INTERNAL_ERROR: i64 = -32603;
+
+/// The sessions that share a child.
+pub(super) type Many = Arc<Mutex<HashMap<String, Arc<Inbox>>>>;
+
+/// Whom a child talks to.
+#[derive(Debug)]
+pub(super) enum Audience {
+    /// One session: everything is for it.
+    One(Arc<Inbox>),
+    /// Several: nothing can be asked of them, and they hear only what is for all.
+    Many(Many),
+    /// Self-contained calls.
+    Calls,
+}
+
+impl Core {
+    fn response(&self, text: &[u8], message: &Message<'_>) {
+        let own = message.id_raw.and_then(mapping::own);
+        let call = own.and_then(|own| {
+            let mut state = self.state();
+            state.used = Instant::now();
+            state.calls.remove(&own)
+        });
+        // A late answer to a cancelled call, or to nothing.
+        let Some(call) = call else { return };
+        self.answered.store(true, Relaxed);
+        if let Some(outbox) = call.outbox {
+            outbox.answer(mapping::response(text, message, &call.id));
+        }
+    }
+
+    /// The message for the stream of the call that it belongs to: progress, or news of a subscription.
+    fn of_call(&self, text: &[u8], message: &Message<'_>) -> Option<(Option<Outbox>, Bytes)> {
+        let token = mapping::param(message, "progressToken");
+        let progress = token.filter(|_| message.method.as_deref() == Some("notifications/progress"));
+        let place = progress.or_else(|| mapping::subscription(message))?;
+        let state = self.state();
+        let call = mapping::own(place).and_then(|own| state.calls.get(&own));
+        let Some(call) = call else { return Some((None, Bytes::new())) };
+        let theirs = if progress.is_some() { call.token.as_ref() } else { Some(&call.id) };
+        let outbox = call.outbox.clone().filter(|_| theirs.is_some());
+        Some((outbox, theirs.map_or_else(Bytes::new, |id| mapping::put(text, place, id))))
+    }
+
+    async fn notification(&self, text: Bytes, message: &Message<'_>) {
+        if let Some((outbox, text)) = self.of_call(&text, message) {
+            if let Some(outbox) = outbox {
+                outbox.event(text, self.patience()).await;
+            }
+            return;
+        }
+        let method = message.method.as_deref().unwrap_or_default();
+        match self.audience.get() {
+            Some(Audience::One(inbox)) => {
+                let of_call = matches!(method, "notifications/message" | "notifications/cancelled");
+                for lost in self.to_client(inbox, text, None, of_call).await {
+                    self.refuse(&lost, INTERNAL_ERROR, "no client listens");
+                }
+            }
+            Some(Audience::Many(sessions)) => {
+                let all: Vec<_> = lock(sessions).values().cloned().collect();
+                for inbox in all {
+                    let updated = method == "notifications/resources/updated";
+                    let for_it = match message.uri.as_deref().filter(|_| updated) {
+                        Some(uri) => inbox.is_subscribed(uri),
+                        None => method.ends_with("/list_changed"),
+                    };
+                    if for_it {
+                        inbox.tell(text.clone()).await;
+                    }
+                }
+            }
+            // Whose it is cannot be told.
+            Some(Audience::Calls) | None => {}
+        }
+    }
+
+    async fn question(&self, text: Bytes, message: &Message<'_>) {
+        let Some(id) = message.id() else { return self.stray(&text) };
+        if message.method.as_deref() == Some("ping") {
+            return self.order(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+        }
+        let Some(Audience::One(inbox)) = self.audience.get() else {
+            return self.refuse(id, METHOD_NOT_FOUND, "this process is shared: no client can be asked");
+        };
+        {
+            let mut state = self.state();
+            if state.questions.len() < QUESTIONS {
+                state.questions.insert(id.to_owned());
+            }
+        }
+        for lost in self.to_client(inbox, text, Some(id.to_owned()), true).await {
+            self.refuse(&lost, INTERNAL_ERROR, "no client listens");
+        }
+    }
+
+    /// Puts a message on the stream of the newest call or on the GET stream, whichever is there, in the order that
+    /// fits it, or keeps it. Gives the ids of requests that no client will see.
+    async fn to_client(
+        &self,
+        inbox: &Inbox,
+        text: Bytes,
+        id: Option<String>,
+        call_first: bool,
+    ) -> Vec<String> {
+        let of_call = self.state().calls.values().rev().find_map(|c| c.outbox.clone());
+        let (call, get) = (of_call.filter(Outbox::is_open), inbox.stream());
+        for stream in if call_first { [call, get] } else { [get, call] }.into_iter().flatten() {
+            match stream.event(text.clone(), PATIENCE).await {
+                Sent::Yes => return Vec::new(),
+                Sent::Full => return id.into_iter().collect(),
+                Sent::Closed => {}
+            }
+        }
+        inbox.hold(text, id)
+    }
+
+    /// Only the client that does not read may be held up by it.
+    fn patience(&self) -> Duration {
+        if matches!(self.audience.get(), Some(Audience::One(_))) { PATIENCE } else { Duration::ZERO }
+    }
+
+    fn stray(&self, line: &[u8]) {
+        lock(&self.noise).stray(line);
+    }
+}
+
+impl Listener for Core {
+    async fn line(&self, line: Bytes) {
+        let text = mapping::text(&line);
+        let Some(message) = mapping::read(&text) else { return self.stray(&line) };
+        match message.kind() {
+            Kind::Response => self.response(&text, &message),
+            Kind::Request => self.question(text.clone(), &message).await,
+            Kind::Notification => self.notification(text.clone(), &message).await,
+            Kind::Invalid => self.stray(&line),
+        }
+    }
+
+    fn long(&self, line: &Long) {
+        let limit = framing::MAX_LINE >> 20;
+        let why: Arc<str> = format!("wrote a line of {} bytes, the limit is {limit} MiB", line.length).into();
+        tracing::warn!(bytes = line.length, "a line of a command's output is too long and was left out");
+        let only = || {
+            let state = self.state();
+            let mut calls = state.calls.keys();
+            calls.next().filter(|_| calls.next().is_none()).copied()
+        };
+        if let Some(own) = line.id().or_else(only) {
+            self.fail(own, &why);
+        }
+    }
+
+    fn ended(&self, why: &str) {
+        let why: Arc<str> = why.into();
+        let calls = {
+            let mut state = self.state();
+            if state.ended.is_some() {
+                return;
+            }
+            state.ended = Some((Arc::clone(&why), Instant::now()));
+            std::mem::take(&mut state.calls)
+        };
+        calls.into_values().filter_map(|c| c.outbox).for_each(|outbox| outbox.fail(&why));
+    }
+}

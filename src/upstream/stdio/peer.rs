@@ -1,0 +1,233 @@
+//! A running child as its callers use it: they send, wait for what comes back, or stop waiting.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::Instant,
+};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    calls::{Core, Ended, Open},
+    child::{Child, Listener},
+    framing::as_line,
+    hear::Audience,
+    mapping,
+    noise::Noise,
+    outbox::{Item, Reader, outbox},
+};
+use crate::{config, mcp::message::Message};
+
+/// Lines that wait for a child to read them.
+const ORDERS: usize = 16;
+
+/// See the module. Dropping it ends the child.
+#[derive(Debug)]
+pub(super) struct Peer {
+    core: Arc<Core>,
+    child: Child,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Peer {
+    /// Starts a child. Nobody hears what it says of itself until [`Peer::talk_to`].
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn start(
+        upstream: &Arc<str>,
+        command: &config::Command,
+        tasks: &TaskTracker,
+        place: OwnedSemaphorePermit,
+    ) -> std::io::Result<Self> {
+        let (orders, queue) = mpsc::channel(ORDERS);
+        let core = Arc::new(Core::new(orders, Noise::new(Arc::clone(upstream), command)));
+        let child = Child::start(upstream, command, tasks, queue, Arc::clone(&core))?;
+        Ok(Self { core, child, _place: place })
+    }
+
+    /// Sets whom the child talks to, once.
+    pub(super) fn talk_to(&self, audience: Audience) {
+        drop(self.core.audience.set(audience));
+    }
+
+    /// Ends the child; calls that wait are told.
+    pub(super) fn stop(&self) {
+        self.core.ended("was stopped");
+        self.child.stop();
+    }
+
+    /// Ends the child if no call waits. Whether it did.
+    pub(super) fn retire(&self) -> bool {
+        let idle = self.core.end_if_idle();
+        if idle {
+            self.child.stop();
+        }
+        idle
+    }
+
+    /// Why it ended, if it has.
+    pub(super) fn ended(&self) -> Option<Arc<str>> {
+        self.core.state().ended.as_ref().map(|(why, _)| Arc::clone(why))
+    }
+
+    /// Whether it has ever answered.
+    pub(super) fn has_answered(&self) -> bool {
+        self.core.answered.load(Relaxed)
+    }
+
+    /// When it ended, and how long it had run, if it has ended.
+    pub(super) fn life(&self) -> Option<(Instant, Duration)> {
+        let (_, end) = self.core.state().ended.clone()?;
+        Some((end, end.saturating_duration_since(self.child.started())))
+    }
+
+    /// How long nobody has used it; `None` while a call waits.
+    pub(super) fn idle(&self) -> Option<Duration> {
+        let state = self.core.state();
+        (!state.is_busy()).then(|| state.used.elapsed())
+    }
+
+    /// Sends a request; its answer and what belongs to it come out of the reader.
+    ///
+    /// # Errors
+    /// [`Ended`]
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        text: &[u8],
+        message: &Message<'_>,
+        owner: u64,
+        leaving: Leaving,
+    ) -> Result<(Reader, Waiting), Ended> {
+        let id = message.id().unwrap_or("null").to_owned();
+        let token = mapping::asked_token(message).map(|t| t.text().to_owned());
+        let (outbox, reader) = outbox();
+        let own = self.core.open(Open { owner, id, token, outbox: Some(outbox) })?;
+        let waiting = Waiting { peer: Arc::clone(self), own, leaving, done: false };
+        self.send(mapping::request(text, message, own)).await?;
+        Ok((reader, waiting))
+    }
+
+    /// Sends a request of the gateway's own and waits for its answer. Events on the way are held for the session.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn ask(self: &Arc<Self>, text: &[u8], message: &Message<'_>) -> Result<Bytes, Arc<str>> {
+        let quietly = Leaving { cancels: false, heard: Instant::now(), limit: Duration::MAX };
+        let (mut reader, waiting) = self.call(text, message, 0, quietly).await.map_err(|e| e.0)?;
+        loop {
+            match reader.recv().await {
+                Some(Item::Event(message, _)) => {
+                    if let Some(Audience::One(inbox)) = self.core.audience.get() {
+                        inbox.hold(message, None);
+                    }
+                }
+                Some(Item::Answer(answer)) => {
+                    waiting.done();
+                    return Ok(answer);
+                }
+                Some(Item::Failed(why)) => {
+                    waiting.done();
+                    return Err(why);
+                }
+                None => return Err("gave no answer".into()),
+            }
+        }
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// [`Ended`]
+    pub(super) async fn notify(&self, text: &[u8], message: &Message<'_>, owner: u64) -> Result<(), Ended> {
+        if message.method.as_deref() != Some("notifications/cancelled") {
+            return self.send(as_line(text.to_vec())).await;
+        }
+        let Some(request) = mapping::param(message, "requestId") else { return Ok(()) };
+        // One that names no call of this client is for nobody.
+        match self.core.own_id(owner, request.text()) {
+            Some(own) => self.send(mapping::cancelled(text, request, own)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a client's answer to a question of the child. Whether there was such a question.
+    ///
+    /// # Errors
+    /// [`Ended`]
+    pub(super) async fn reply(&self, text: &[u8], message: &Message<'_>) -> Result<bool, Ended> {
+        let asked = message.id_raw.is_some_and(|id| self.core.state().questions.remove(id.text()));
+        if asked {
+            self.send(as_line(text.to_vec())).await?;
+        }
+        Ok(asked)
+    }
+
+    async fn send(&self, line: Bytes) -> Result<(), Ended> {
+        self.core.state().used = Instant::now();
+        let sent = self.core.orders.send(line).await;
+        sent.map_err(|_| Ended(self.ended().unwrap_or_else(|| "has ended".into())))
+    }
+}
+
+/// What happens to a call whose client stops waiting.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaving {
+    /// Whether leaving is cancelling (modern revisions); else the call goes on, and its answer is for nobody.
+    pub(super) cancels: bool,
+    /// When silence began.
+    pub(super) heard: Instant,
+    /// Silence after which it was the gateway who gave up, which cancels always.
+    pub(super) limit: Duration,
+}
+
+/// That somebody waits for a call.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    peer: Arc<Peer>,
+    own: u64,
+    leaving: Leaving,
+    done: bool,
+}
+
+impl Waiting {
+    /// A message has come.
+    pub(super) fn heard(&mut self) {
+        self.leaving.heard = Instant::now();
+    }
+
+    /// From now on, how long silence may be.
+    pub(super) fn set_limit(&mut self, limit: Duration) {
+        self.leaving.limit = limit;
+        self.heard();
+    }
+
+    /// The answer has come, or none will.
+    pub(super) fn done(mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let core = &self.peer.core;
+        if !self.leaving.cancels && self.leaving.heard.elapsed() < self.leaving.limit {
+            if let Some(call) = core.state().calls.get_mut(&self.own) {
+                call.outbox = None;
+            }
+        } else if core.state().calls.remove(&self.own).is_some() {
+            let params = json!({"requestId": self.own, "reason": "nobody waits for the answer any more"});
+            let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+            core.order(message.to_string());
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The sessions of one upstream by their ids: how they begin, are found and end.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    calls::lock,
+    hear::Audience,
+    host::{Host, result},
+    inbox::Inbox,
+    session::{Owner, Session},
+};
+use crate::{mcp::message::Message, upstream::UpstreamError};
+
+/// Sessions that are kept. Where there is no room the one that was forgotten longest makes it.
+const SESSIONS: usize = 10_000;
+
+impl Host {
+    /// Begins a session by a client's `initialize`: its id, if it has begun, and the answer.
+    pub(super) async fn open(
+        &self,
+        text: &Bytes,
+        message: &Message<'_>,
+        owner: Owner,
+    ) -> Result<(Option<String>, Bytes), UpstreamError> {
+        let inbox = Arc::new(Inbox::default());
+        let session = Session::new(owner, text.clone(), Arc::clone(&inbox));
+        let answer = if self.command.shared {
+            self.shared_child().await?;
+            let (mut answer, id) = (Vec::new(), message.id().unwrap_or("null"));
+            let welcome = lock(&self.welcome).clone();
+            for part in [br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), br#","result":"#, &welcome, b"}"] {
+                answer.extend_from_slice(part);
+            }
+            answer.into()
+        } else {
+            let peer = self.fresh()?;
+            peer.talk_to(Audience::One(inbox));
+            let answer = peer.ask(text, message).await.map_err(|why| {
+                self.failed(&peer);
+                UpstreamError::Protocol(self.says(&why))
+            })?;
+            if result(&answer).is_none() {
+                return Ok((None, answer));
+            }
+            lock(&self.pace).reset();
+            *session.slot.running.lock().await = Some(peer);
+            answer
+        };
+        let id = new_id().ok_or_else(|| UpstreamError::Connect("no randomness for a session id".into()))?;
+        if self.command.shared {
+            lock(&self.many).insert(id.clone(), Arc::clone(&session.inbox));
+        }
+        self.keep(id.clone(), session);
+        Ok((Some(id), answer))
+    }
+
+    fn keep(&self, id: String, session: Session) {
+        let forgotten = {
+            let mut sessions = lock(&self.sessions);
+            let oldest = if sessions.len() < SESSIONS {
+                None
+            } else {
+                let ages = sessions.iter().filter_map(|(id, s)| Some((s.forgotten()?, id)));
+                ages.max().map(|(_, id)| id.clone())
+            };
+            sessions.insert(id, Arc::new(session));
+            oldest
+        };
+        if let Some(oldest) = forgotten {
+            self.close(&oldest);
+        }
+    }
+
+    /// The session of this id, if it is the caller's.
+    pub(super) fn session(&self, id: &str, owner: &Owner) -> Option<Arc<Session>> {
+        let session = lock(&self.sessions).get(id).filter(|s| s.owner == *owner).cloned()?;
+        session.touch();
+        Some(session)
+    }
+
+    /// Ends a session.
+    pub(super) fn close(&self, id: &str) {
+        lock(&self.many).remove(id);
+        let session = lock(&self.sessions).remove(id);
+        if let Some(session) = session {
+            session.end();
+        }
+    }
+}
+
+/// An id that cannot be guessed: 128 random bits.
+fn new_id() -> Option<String> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).ok()?;
+    Some(hex::encode(bits))
+}
