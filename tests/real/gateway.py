@@ -11,7 +11,7 @@ KEY_SECRET = "sg-real-tests-0123456789abcdef0123456789abcdef"
 
 
 class Gateway:
-    """One running gateway in front of `upstream`: a URL, or None for the built-in tools."""
+    """One running gateway in front of `upstream`: a URL, a command as a list, or None for the built-in tools."""
 
     def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra=""):
         if bench.binary is None:
@@ -36,7 +36,12 @@ class Gateway:
             secret = self.folder / "key.secret"
             secret.write_text(KEY_SECRET)
             auth = f'[auth]\nmode = "keys"\n[[keys]]\nname = "real-tests"\nfile = "{secret}"\n'
-        where = "builtin = true" if upstream is None else f'url = "{upstream}"'
+        if upstream is None:
+            where = "builtin = true"
+        elif isinstance(upstream, list):
+            where = f"command = {json.dumps([str(word) for word in upstream])}"
+        else:
+            where = f'url = "{upstream}"'
         return (
             f'{server}[admin]\nlisten = "127.0.0.1:{self.admin}"\n{auth}'
             f'[upstreams.real]\n{where}\nprefix = ""\n'

@@ -23,10 +23,11 @@ import conformance_client
 import matrix
 import readme_demo
 import sigkill
+import stdio
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
+MODULES = (matrix, stdio, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 

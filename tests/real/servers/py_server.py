@@ -2,14 +2,14 @@
 
 Owns: three tools (`echo`, `count` with progress, `slow` which ends only when cancelled) and the event file in
 which `slow` reports how it ended. Does not own: anything the SDK does on the wire; that is what is tested.
-Usage: py_server.py PORT EVENTS_FILE
+Usage: py_server.py PORT EVENTS_FILE, or py_server.py stdio EVENTS_FILE
 """
 import sys
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 
-PORT, EVENTS = int(sys.argv[1]), sys.argv[2]
+PLACE, EVENTS = sys.argv[1:3]
 SLOW_SECONDS = 60
 server = MCPServer("smartgate-py-server", version="1.0.0")
 
@@ -48,4 +48,7 @@ async def slow(tag: str, ctx: Context) -> str:
     return "nobody cancelled"
 
 
-server.run("streamable-http", host="127.0.0.1", port=PORT)
+if PLACE == "stdio":
+    server.run("stdio")
+else:
+    server.run("streamable-http", host="127.0.0.1", port=int(PLACE))
