@@ -21,6 +21,8 @@ pub mod schema;
 pub mod serve;
 pub mod tools;
 
+use crate::upstream::stdio::warden;
+
 /// Exit code for wrong usage or configuration (`EX_USAGE` of sysexits.h).
 pub const USAGE: u8 = 64;
 /// Exit code for everything else that went wrong.
@@ -63,6 +65,9 @@ enum Command {
     Call(call::Args),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::Args),
+    /// End the commands of a gateway that was killed; the gateway itself starts this
+    #[command(hide = true, name = warden::COMMAND, after_help = "Started by: smartgate serve")]
+    Warden,
     /// What clap does not know: a later command or a typing error
     #[command(external_subcommand)]
     Unknown(Vec<OsString>),
@@ -88,6 +93,10 @@ fn run(command: Command) -> ExitCode {
         Command::Tools(args) => tools::run(args),
         Command::Call(args) => call::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Warden => {
+            warden::run(io::stdin().lock());
+            ExitCode::SUCCESS
+        }
         Command::Unknown(words) => unknown(&words),
     }
 }
@@ -114,7 +123,8 @@ fn unknown(words: &[OsString]) -> ExitCode {
 }
 
 fn known_commands() -> Vec<String> {
-    <Cli as clap::CommandFactory>::command().get_subcommands().map(|c| c.get_name().to_owned()).collect()
+    let all = <Cli as clap::CommandFactory>::command();
+    all.get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned()).collect()
 }
 
 /// Says on stderr why the command cannot run.

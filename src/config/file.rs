@@ -314,7 +314,7 @@ pub(super) struct Upstream {
     /// When `command` is started.
     #[schemars(extend("default" = START))]
     pub(super) start: Option<At<Start>>,
-    /// Time without calls after which `command` is stopped until the next one; `never` keeps it.
+    /// Time without calls after which `command` is stopped until the next one, unless a client listens for resources that it subscribed to; `never` keeps it.
     #[schemars(extend("default" = IDLE_STOP))]
     pub(super) idle_stop: Option<At<IdleText>>,
     /// Whose a process of `command` is. One that speaks the modern revision is always shared.
@@ -335,10 +335,10 @@ pub(super) struct Upstream {
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub(super) headers: BTreeMap<String, At<SecretText>>,
-    /// Time to the response head, or to the first message of a `command`; not for GET or `subscriptions/listen`.
+    /// Time to the response head; for a `command` to the answer, or to progress or a question of the call. Not for GET or `subscriptions/listen`.
     #[schemars(extend("default" = TIMEOUT))]
     pub(super) timeout: Option<At<DurationText>>,
-    /// Time between bytes of a response; not for GET or `subscriptions/listen`.
+    /// Time between bytes of a response; for a `command` from progress or a question to the next or the answer. Not for GET or `subscriptions/listen`.
     #[schemars(extend("default" = IDLE_TIMEOUT))]
     pub(super) idle_timeout: Option<At<DurationText>>,
     /// Time to a connection.

@@ -52,6 +52,8 @@ pub(super) struct Open {
     pub(super) token: Option<String>,
     /// `None` once the client has left.
     pub(super) outbox: Option<Outbox>,
+    /// When the child last said something of this call itself: progress, or a question.
+    pub(super) heard: Option<Instant>,
 }
 
 /// Why a message could not be given to the child: it had ended before. Nothing was sent.

@@ -1,9 +1,9 @@
 //! One child process: started in a process group of its own with only the environment that it may see, heard line
 //! by line, and ended with its whole group.
 //!
-//! Invariant: dropping a [`Child`] ends the process. First its standard input closes and its group gets SIGTERM; what
-//! is left of the group two seconds later gets SIGKILL. Where the gateway itself is killed nothing can be sent: then
-//! the closed standard input is all that a child notices, and one that ignores it stays.
+//! Invariant: dropping a [`Child`] ends the process. First its standard input closes, which is how a server is told to
+//! end (stdio transport, shutdown); then its group gets SIGTERM; what is left of the group two seconds later gets
+//! SIGKILL. Where the gateway itself is killed the warden does the same.
 
 use std::{
     ffi::OsString,
@@ -13,29 +13,26 @@ use std::{
 };
 
 use bytes::Bytes;
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::Pid;
 use tokio::{
     io::AsyncWriteExt,
     process::{self, ChildStderr, ChildStdin, ChildStdout},
     sync::mpsc,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     framing::{Line, Lines, Long, MAX_LINE},
+    group::Group,
     noise::Noise,
 };
 use crate::config;
 
-/// Between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long a child that has closed a pipe has to end by itself.
-const EXIT: Duration = Duration::from_millis(200);
+/// How long a child has to end by itself when one of its pipes has closed.
+const EXIT: Duration = Duration::from_millis(500);
 /// How long the rest of a dead child's output is read.
 const REST: Duration = Duration::from_secs(1);
-/// How often a group is looked at while it ends.
-const LOOK: Duration = Duration::from_millis(20);
 /// Longest line of standard error that is logged, in bytes.
 const MAX_LOGGED: usize = 4 * 1024;
 
@@ -83,7 +80,7 @@ impl Child {
         let stop = CancellationToken::new();
         let pipes = (stdin, stdout, stderr);
         let noise = Noise::new(Arc::clone(upstream), command);
-        let life = live(process, Group(Some(id)), pipes, orders, listener, noise, stop.clone());
+        let life = live(process, Group::of(id), pipes, orders, listener, noise, stop.clone());
         tasks.spawn(life);
         Ok(Self { stop, started: Instant::now() })
     }
@@ -149,11 +146,11 @@ async fn live<L: Listener>(
     if stopped {
         listener.ended("was stopped");
     }
+    telling.abort();
     let status = match status {
-        None if !stopped => timeout(EXIT, process.wait()).await.ok().and_then(Result::ok),
+        None => timeout(EXIT, process.wait()).await.ok().and_then(Result::ok),
         status => status,
     };
-    telling.abort();
     match status {
         // Nobody is left who could end tidily.
         Some(_) => group.kill(),
@@ -204,48 +201,5 @@ async fn log(stderr: ChildStderr, mut noise: Noise) {
             Line::Whole(line) => noise.log(&line),
             Line::Long(long) => noise.log(&long.head),
         }
-    }
-}
-
-/// A process group, by its leader. Dropping it kills it, unless it was ended before: its number may be another's then.
-struct Group(Option<Pid>);
-
-impl Group {
-    /// That the group is empty is no failure: it is what is wanted.
-    fn send(&self, signal: Signal) {
-        if let Some(Err(e)) = self.0.map(|id| kill_process_group(id, signal)) {
-            tracing::trace!("no signal sent: {e}");
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_none_or(|id| test_kill_process_group(id).is_err())
-    }
-
-    /// Kills what a leader that is gone has left behind.
-    fn kill(mut self) {
-        self.send(Signal::KILL);
-        self.0 = None;
-    }
-
-    async fn end(mut self, leader: &mut process::Child) {
-        self.send(Signal::TERM);
-        let tidy = async {
-            drop(leader.wait().await);
-            while !self.is_empty() {
-                sleep(LOOK).await;
-            }
-        };
-        if timeout(GRACE, tidy).await.is_err() {
-            self.send(Signal::KILL);
-            drop(leader.wait().await);
-        }
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.send(Signal::KILL);
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
-use super::{calls::lock, hear::Audience, host::Host, mapping, peer::Peer};
+use super::{calls::lock, hear::Audience, host::Host, peer::Peer};
 use crate::{
     mcp::{
         era::{Era, MODERN},
@@ -77,9 +77,7 @@ async fn discover(peer: &Arc<Peer>) -> Result<Bytes, Arc<str>> {
         "io.modelcontextprotocol/clientInfo": {"name": "smartgate", "version": env!("CARGO_PKG_VERSION")},
     });
     let message = serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {"_meta": meta}});
-    let text = message.to_string();
-    let message = mapping::read(text.as_bytes()).ok_or("cannot be asked")?;
-    peer.ask(text.as_bytes(), &message).await
+    peer.ask(message.to_string().as_bytes()).await
 }
 
 #[derive(Deserialize)]

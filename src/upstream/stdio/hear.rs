@@ -44,6 +44,15 @@ pub(super) enum Audience {
 }
 
 impl Core {
+    async fn message(&self, text: &Bytes, message: &Message<'_>) {
+        match message.kind() {
+            Kind::Response => self.response(text, message),
+            Kind::Request => self.question(text.clone(), message).await,
+            Kind::Notification => self.notification(text.clone(), message).await,
+            Kind::Invalid => self.stray(text),
+        }
+    }
+
     fn response(&self, text: &[u8], message: &Message<'_>) {
         let own = message.id_raw.and_then(mapping::own);
         let call = own.and_then(|own| {
@@ -64,9 +73,10 @@ impl Core {
         let token = mapping::param(message, "progressToken");
         let progress = token.filter(|_| message.method.as_deref() == Some("notifications/progress"));
         let place = progress.or_else(|| mapping::subscription(message))?;
-        let state = self.state();
-        let call = mapping::own(place).and_then(|own| state.calls.get(&own));
+        let mut state = self.state();
+        let call = mapping::own(place).and_then(|own| state.calls.get_mut(&own));
         let Some(call) = call else { return Some((None, Bytes::new())) };
+        call.heard = Some(Instant::now());
         let theirs = if progress.is_some() { call.token.as_ref() } else { Some(&call.id) };
         let outbox = call.outbox.clone().filter(|_| theirs.is_some());
         Some((outbox, theirs.map_or_else(Bytes::new, |id| mapping::put(text, place, id))))
@@ -92,7 +102,7 @@ impl Core {
                 for inbox in all {
                     let updated = method == "notifications/resources/updated";
                     let for_it = match message.uri.as_deref().filter(|_| updated) {
-                        Some(uri) => inbox.is_subscribed(uri),
+                        Some(uri) => inbox.wishes().wants(uri),
                         None => method.ends_with("/list_changed"),
                     };
                     if for_it {
@@ -113,11 +123,16 @@ impl Core {
         let Some(Audience::One(inbox)) = self.audience.get() else {
             return self.refuse(id, METHOD_NOT_FOUND, "this process is shared: no client can be asked");
         };
-        {
+        let room = {
             let mut state = self.state();
-            if state.questions.len() < QUESTIONS {
+            let room = state.questions.len() < QUESTIONS;
+            if room {
                 state.questions.insert(id.to_owned());
             }
+            room
+        };
+        if !room {
+            return self.refuse(id, INTERNAL_ERROR, "too many questions are open");
         }
         for lost in self.to_client(inbox, text, Some(id.to_owned()), true).await {
             self.refuse(&lost, INTERNAL_ERROR, "no client listens");
@@ -133,8 +148,17 @@ impl Core {
         id: Option<String>,
         call_first: bool,
     ) -> Vec<String> {
-        let of_call = self.state().calls.values().rev().find_map(|c| c.outbox.clone());
-        let (call, get) = (of_call.filter(Outbox::is_open), inbox.stream());
+        let of_call = {
+            let mut state = self.state();
+            let newest =
+                state.calls.values_mut().rev().find(|c| c.outbox.as_ref().is_some_and(Outbox::is_open));
+            newest.and_then(|call| {
+                // Somebody may have to think about a question.
+                call.heard = id.as_ref().map(|_| Instant::now()).or(call.heard);
+                call.outbox.clone()
+            })
+        };
+        let (call, get) = (of_call, inbox.stream());
         for stream in if call_first { [call, get] } else { [get, call] }.into_iter().flatten() {
             match stream.event(text.clone(), PATIENCE).await {
                 Sent::Yes => return Vec::new(),
@@ -158,12 +182,11 @@ impl Core {
 impl Listener for Core {
     async fn line(&self, line: Bytes) {
         let text = mapping::text(&line);
-        let Some(message) = mapping::read(&text) else { return self.stray(&line) };
-        match message.kind() {
-            Kind::Response => self.response(&text, &message),
-            Kind::Request => self.question(text.clone(), &message).await,
-            Kind::Notification => self.notification(text.clone(), &message).await,
-            Kind::Invalid => self.stray(&line),
+        for text in mapping::batch(&text).unwrap_or_else(|| vec![text]) {
+            match mapping::read(&text) {
+                Some(message) => self.message(&text, &message).await,
+                None => self.stray(&text),
+            }
         }
     }
 

@@ -3,14 +3,14 @@
 //! Invariant: at most [`CHILDREN`] run, and none is started after the upstream was retired.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use bytes::Bytes;
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
     mapping,
     peer::Peer,
     session::{Pace, Session, Slot},
+    wishes::subscription,
 };
 use crate::{
     config,
@@ -99,7 +100,8 @@ impl Host {
 
     /// Keeps a child ready, if that is wanted.
     pub(super) fn prepare(&self) {
-        if !self.command.at_once || self.command.shared || lock(&self.spare).is_some() {
+        let there = lock(&self.spare).as_ref().is_some_and(|p| p.ended().is_none());
+        if !self.command.at_once || self.command.shared || there {
             return;
         }
         match self.start() {
@@ -190,8 +192,26 @@ impl Host {
             return self.shared_child().await;
         }
         let audience = || Audience::One(Arc::clone(&session.inbox));
-        self.child(&session.slot, audience, async |peer| self.greet(peer, &session.hello).await.map(drop))
-            .await
+        self.child(&session.slot, audience, async |peer| {
+            self.greet(peer, &session.hello).await?;
+            let wishes: Vec<_> = {
+                let wishes = session.inbox.wishes();
+                wishes
+                    .level()
+                    .into_iter()
+                    .chain(wishes.subscribed().iter().map(|u| subscription(u)))
+                    .collect()
+            };
+            self.remind(peer, wishes).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The child of a session, if it runs. One that is being started is waited for.
+    pub(super) async fn running(&self, session: &Session) -> Option<Arc<Peer>> {
+        let slot = if self.command.shared { &self.shared } else { &session.slot };
+        slot.running.lock().await.as_ref().filter(|p| p.ended().is_none()).cloned()
     }
 
     /// The child that all legacy sessions share.
@@ -199,6 +219,9 @@ impl Host {
         let audience = || Audience::Many(Arc::clone(&self.many));
         self.child(&self.shared, audience, async |peer| {
             *lock(&self.welcome) = self.greet(peer, &self.own_hello()).await?;
+            let inboxes: Vec<_> = lock(&self.many).values().cloned().collect();
+            let wanted: BTreeSet<_> = inboxes.iter().flat_map(|i| i.wishes().subscribed().clone()).collect();
+            self.remind(peer, wanted.iter().map(|uri| subscription(uri)).collect()).await;
             Ok(())
         })
         .await
@@ -211,15 +234,29 @@ impl Host {
 
     /// The handshake; gives the result of `initialize`.
     async fn greet(&self, peer: &Arc<Peer>, hello: &Bytes) -> Result<Bytes, Arc<str>> {
-        let message = mapping::read(hello).ok_or("cannot be greeted")?;
         let late = || Err("did not answer initialize in time".into());
-        let asked = tokio::time::timeout(self.timeout, peer.ask(hello, &message)).await;
+        let asked = timeout(self.timeout, peer.ask(hello)).await;
         let answer = asked.unwrap_or_else(|_| late())?;
         let result = result(&answer).ok_or("refused initialize")?;
         lock(&self.pace).reset();
         let initialized = mapping::read(INITIALIZED.as_bytes()).ok_or("cannot be greeted")?;
         peer.notify(INITIALIZED.as_bytes(), &initialized, 0).await.map_err(|e| e.0)?;
         Ok(result)
+    }
+
+    /// Asks a new child for what the one before it was asked for. A refusal is nobody's to hear: the client heard it.
+    async fn remind(&self, peer: &Arc<Peer>, wishes: Vec<String>) {
+        let all = async {
+            for wish in wishes {
+                drop(peer.ask(wish.as_bytes()).await);
+            }
+        };
+        if timeout(self.timeout, all).await.is_err() {
+            tracing::warn!(
+                upstream = &*self.name,
+                "the new command did not take every subscription of the one before it"
+            );
+        }
     }
 
     fn own_hello(&self) -> Bytes {

@@ -1,20 +1,23 @@
-//! What one client session hears beside the answers to its calls: its GET stream, and a little that waits for one.
+//! What one client session hears beside the answers to its calls: its GET stream, a little that waits for one, and
+//! what it asked to hear.
 
 use std::{
-    collections::{HashSet, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
 use bytes::Bytes;
 
-use super::outbox::{Outbox, Reader, Sent, outbox};
+use super::{
+    calls::lock,
+    outbox::{Outbox, Reader, Sent, outbox},
+    wishes::Wishes,
+};
 
 /// Messages, and bytes of them, that wait for a stream.
 const HELD: usize = 64;
 const HELD_BYTES: usize = 256 * 1024;
-/// Resources that a session may be told of.
-const SUBSCRIBED: usize = 1024;
 
 /// A message that no stream took, with its id if it is a request.
 pub(super) type Lost = Option<String>;
@@ -23,6 +26,7 @@ pub(super) type Lost = Option<String>;
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     state: Mutex<State>,
+    wishes: Mutex<Wishes>,
 }
 
 #[derive(Debug, Default)]
@@ -30,7 +34,6 @@ struct State {
     stream: Option<Outbox>,
     held: VecDeque<(Bytes, Lost)>,
     bytes: usize,
-    subscribed: HashSet<String>,
     closed: bool,
 }
 
@@ -83,22 +86,17 @@ impl Inbox {
         *state = State { closed: true, ..State::default() };
     }
 
-    /// Notes what `resources/subscribe` and `resources/unsubscribe` ask for.
-    pub(super) fn subscribe(&self, uri: &str, wanted: bool) {
-        let subscribed = &mut self.state().subscribed;
-        if !wanted {
-            subscribed.remove(uri);
-        } else if subscribed.len() < SUBSCRIBED {
-            subscribed.insert(uri.to_owned());
-        }
+    pub(super) fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        lock(&self.wishes)
     }
 
-    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        self.state().subscribed.contains(uri)
+    /// Whether somebody listens for news that were asked for.
+    pub(super) fn expects_news(&self) -> bool {
+        self.stream().is_some() && !self.wishes().subscribed().is_empty()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::framing::as_line;
 use crate::mcp::{
     json::{
-        Raw,
+        self, Raw,
         edit::{Splice, apply},
     },
     message::{Body, Message, parse},
@@ -18,6 +18,13 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// A text without a byte-order mark, from which the offsets of a [`Message`] count.
 pub(super) fn text(bytes: &Bytes) -> Bytes {
     if bytes.starts_with(BOM) { bytes.slice(BOM.len()..) } else { bytes.clone() }
+}
+
+/// The elements of a batch (2025-03-26), of which there is at least one.
+pub(super) fn batch(text: &Bytes) -> Option<Vec<Bytes>> {
+    let array = text.trim_ascii_start().starts_with(b"[").then(|| json::parse(text).ok()).flatten()?;
+    let all: Vec<_> = array.elements().map(|message| text.slice_ref(message.bytes())).collect();
+    (!all.is_empty()).then_some(all)
 }
 
 /// The message in a text, if it is one.

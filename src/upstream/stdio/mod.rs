@@ -9,6 +9,7 @@ mod calls;
 mod child;
 mod era;
 mod framing;
+mod group;
 mod hear;
 mod host;
 mod inbox;
@@ -19,8 +20,10 @@ mod peer;
 mod reap;
 mod session;
 mod sessions;
+pub(crate) mod warden;
+mod wishes;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -154,33 +157,38 @@ impl Host {
         message: &Message<'_>,
         began: Instant,
     ) -> Result<Response<ResponseBody>, UpstreamError> {
-        if message.kind() == Kind::Notification && self.command.shared && !is_cancel(message) {
-            // It was greeted already, and nothing else that one client tells is true of all.
-            return Ok(empty(StatusCode::ACCEPTED));
-        }
-        let peer = self.child_of(session).await?;
-        let taken = match message.kind() {
-            Kind::Request => {
-                self.note_subscription(session, message);
-                let leaving = Leaving { cancels: false, heard: began, limit: self.timeout };
-                return self.exchange(&peer, text, message, session.number, leaving, Era::Legacy).await;
+        if message.kind() == Kind::Request {
+            // First: a child that is started now is asked for what is noted only.
+            let peer = self.child_of(session).await?;
+            if !session.inbox.wishes().note(message) {
+                let why = "this session has too many subscriptions: unsubscribe from some";
+                return Ok(refusal(StatusCode::BAD_REQUEST, message.id(), why));
             }
-            Kind::Notification => peer.notify(text, message, session.number).await,
-            Kind::Response | Kind::Invalid => peer.reply(text, message).await.map(drop),
-        };
-        taken.map_err(|e| self.unsent(&e))?;
+            if self.is_of_others(message) {
+                let done =
+                    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, message.id().unwrap_or("null"));
+                return Ok(answered(StatusCode::OK, done.into()));
+            }
+            let leaving = Leaving { cancels: false, began, first: self.timeout, next: self.idle_timeout };
+            return self.exchange(&peer, text, message, session.number, leaving, Era::Legacy).await;
+        }
+        // What is no request is no reason to start a child: one that has just begun knows of nothing that it could mean.
+        if let Some(peer) = self.running(session).await {
+            let taken = match message.kind() {
+                // A shared child was greeted already, and nothing else that one client tells is true of all.
+                Kind::Notification if self.command.shared && !is_cancel(message) => Ok(()),
+                Kind::Notification => peer.notify(text, message, session.number).await,
+                _ => peer.reply(text, message).await.map(drop),
+            };
+            taken.map_err(|e| self.unsent(&e))?;
+        }
         Ok(empty(StatusCode::ACCEPTED))
     }
 
-    fn note_subscription(&self, session: &Session, message: &Message<'_>) {
-        let wanted = match message.method.as_deref() {
-            Some("resources/subscribe") => true,
-            Some("resources/unsubscribe") => false,
-            _ => return,
-        };
-        if let Some(uri) = message.uri.as_deref().filter(|_| self.command.shared) {
-            session.inbox.subscribe(uri, wanted);
-        }
+    /// Whether this ends a subscription that another session on the shared child still has.
+    fn is_of_others(&self, message: &Message<'_>) -> bool {
+        let ends = self.command.shared && message.method.as_deref() == Some("resources/unsubscribe");
+        message.uri.as_deref().is_some_and(|uri| ends && self.is_wanted(uri))
     }
 
     async fn modern(
@@ -198,7 +206,9 @@ impl Host {
             return Ok(refusal(StatusCode::BAD_REQUEST, message.id(), why));
         }
         let peer = self.modern_child().await?;
-        let leaving = Leaving { cancels: true, heard: began, limit: self.timeout };
+        let listens = message.method.as_deref() == Some("subscriptions/listen");
+        let [first, next] = if listens { [Duration::MAX; 2] } else { [self.timeout, self.idle_timeout] };
+        let leaving = Leaving { cancels: true, began, first, next };
         self.exchange(&peer, text, message, 0, leaving, Era::Modern).await
     }
 
@@ -213,17 +223,14 @@ impl Host {
         era: Era,
     ) -> Result<Response<ResponseBody>, UpstreamError> {
         let call = peer.call(text, message, owner, leaving).await;
-        let (mut reader, mut waiting) = call.map_err(|e| self.unsent(&e))?;
+        let (mut reader, waiting) = call.map_err(|e| self.unsent(&e))?;
         match reader.recv().await {
             Some(Item::Answer(answer)) => {
                 waiting.done();
                 let status = if era == Era::Modern { status(&answer) } else { StatusCode::OK };
                 Ok(answered(status, answer))
             }
-            Some(Item::Event(first, _)) => {
-                waiting.set_limit(self.idle_timeout);
-                Ok(stream(Events::of_call(first, reader, waiting)))
-            }
+            Some(Item::Event(first, _)) => Ok(stream(Events::of_call(first, reader, waiting))),
             Some(Item::Failed(why)) => {
                 waiting.done();
                 Err(UpstreamError::Protocol(self.says(&why)))

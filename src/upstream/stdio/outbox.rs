@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::timeout,
+    time::{Sleep, sleep_until, timeout},
 };
 
 use super::peer::Waiting;
@@ -121,18 +121,19 @@ pub(super) struct Events {
     reader: Reader,
     waiting: Option<Waiting>,
     failing: Option<Arc<str>>,
+    patience: Option<Pin<Box<Sleep>>>,
     ended: bool,
 }
 
 impl Events {
     /// The rest of an exchange whose first message has come.
     pub(super) fn of_call(first: Bytes, reader: Reader, waiting: Waiting) -> Self {
-        Self { first: Some(first), reader, waiting: Some(waiting), failing: None, ended: false }
+        Self { first: Some(first), waiting: Some(waiting), ..Self::open(reader) }
     }
 
     /// A stream that no call waits for.
     pub(super) fn open(reader: Reader) -> Self {
-        Self { first: None, reader, waiting: None, failing: None, ended: false }
+        Self { first: None, reader, waiting: None, failing: None, patience: None, ended: false }
     }
 }
 
@@ -156,14 +157,15 @@ impl http_body::Body for Events {
             this.finish();
             return Poll::Ready(Some(Err(why.to_string().into())));
         }
+        if this.is_given_up(cx) {
+            this.ended = true;
+            // Not done: what is dropped here cancels the call.
+            this.waiting = None;
+            return Poll::Ready(Some(Err("nothing more was said of the call in time".into())));
+        }
         let Poll::Ready(item) = this.reader.poll_recv(cx) else { return Poll::Pending };
         match item {
-            Some(Item::Event(message, _room)) => {
-                if let Some(waiting) = &mut this.waiting {
-                    waiting.heard();
-                }
-                framed(&message)
-            }
+            Some(Item::Event(message, _room)) => framed(&message),
             Some(Item::Answer(message)) => {
                 this.finish();
                 framed(&message)
@@ -187,6 +189,16 @@ impl http_body::Body for Events {
 }
 
 impl Events {
+    /// Whether the call has had its time. What is said of other things on its stream does not count.
+    fn is_given_up(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = self.waiting.as_ref().and_then(Waiting::deadline) else { return false };
+        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if patience.deadline() != deadline {
+            patience.as_mut().reset(deadline);
+        }
+        patience.as_mut().poll(cx).is_ready()
+    }
+
     fn finish(&mut self) {
         self.ended = true;
         if let Some(waiting) = self.waiting.take() {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::Instant,
@@ -108,7 +108,7 @@ impl Peer {
         let id = message.id().unwrap_or("null").to_owned();
         let token = mapping::asked_token(message).map(|t| t.text().to_owned());
         let (outbox, reader) = outbox();
-        let own = self.core.open(Open { owner, id, token, outbox: Some(outbox) })?;
+        let own = self.core.open(Open { owner, id, token, outbox: Some(outbox), heard: None })?;
         let waiting = Waiting { peer: Arc::clone(self), own, leaving, done: false };
         self.send(mapping::request(text, message, own)).await?;
         Ok((reader, waiting))
@@ -118,9 +118,9 @@ impl Peer {
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn ask(self: &Arc<Self>, text: &[u8], message: &Message<'_>) -> Result<Bytes, Arc<str>> {
-        let quietly = Leaving { cancels: false, heard: Instant::now(), limit: Duration::MAX };
-        let (mut reader, waiting) = self.call(text, message, 0, quietly).await.map_err(|e| e.0)?;
+    pub(super) async fn ask(self: &Arc<Self>, text: &[u8]) -> Result<Bytes, Arc<str>> {
+        let message = mapping::read(text).ok_or("cannot be asked")?;
+        let (mut reader, waiting) = self.call(text, &message, 0, Leaving::quiet()).await.map_err(|e| e.0)?;
         loop {
             match reader.recv().await {
                 Some(Item::Event(message, _)) => {
@@ -138,6 +138,15 @@ impl Peer {
                 }
                 None => return Err("gave no answer".into()),
             }
+        }
+    }
+
+    /// Sends a request of the gateway's own whose answer nobody needs, unless the child does not read.
+    pub(super) fn mention(&self, method: &str, params: &Value) {
+        let open = Open { owner: 0, id: "null".into(), token: None, outbox: None, heard: None };
+        if let Ok(own) = self.core.open(open) {
+            let message = json!({"jsonrpc": "2.0", "id": own, "method": method, "params": params});
+            self.core.order(message.to_string());
         }
     }
 
@@ -176,15 +185,24 @@ impl Peer {
     }
 }
 
-/// What happens to a call whose client stops waiting.
+/// What happens to a call whose client stops waiting, and how long it may.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaving {
     /// Whether leaving is cancelling (modern revisions); else the call goes on, and its answer is for nobody.
     pub(super) cancels: bool,
-    /// When silence began.
-    pub(super) heard: Instant,
-    /// Silence after which it was the gateway who gave up, which cancels always.
-    pub(super) limit: Duration,
+    /// When the call began.
+    pub(super) began: Instant,
+    /// How long until the child says something of the call. Then the gateway gives up, which cancels always.
+    pub(super) first: Duration,
+    /// How long from then to the next time.
+    pub(super) next: Duration,
+}
+
+impl Leaving {
+    /// Waits for ever; leaving is nobody's business.
+    fn quiet() -> Self {
+        Self { cancels: false, began: Instant::now(), first: Duration::MAX, next: Duration::MAX }
+    }
 }
 
 /// That somebody waits for a call.
@@ -197,15 +215,11 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// A message has come.
-    pub(super) fn heard(&mut self) {
-        self.leaving.heard = Instant::now();
-    }
-
-    /// From now on, how long silence may be.
-    pub(super) fn set_limit(&mut self, limit: Duration) {
-        self.leaving.limit = limit;
-        self.heard();
+    /// When the gateway gives up; `None` if it does not, or the call is not open any more.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let heard = self.peer.core.state().calls.get(&self.own)?.heard;
+        let Leaving { began, first, next, .. } = self.leaving;
+        heard.map_or_else(|| began.checked_add(first), |heard| heard.checked_add(next))
     }
 
     /// The answer has come, or none will.
@@ -220,7 +234,8 @@ impl Drop for Waiting {
             return;
         }
         let core = &self.peer.core;
-        if !self.leaving.cancels && self.leaving.heard.elapsed() < self.leaving.limit {
+        let gave_up = self.deadline().is_some_and(|deadline| deadline <= Instant::now());
+        if !self.leaving.cancels && !gave_up {
             if let Some(call) = core.state().calls.get_mut(&self.own) {
                 call.outbox = None;
             }

@@ -71,7 +71,8 @@ impl Host {
     fn look(&self, idle_stop: Option<Duration>) {
         for place in self.slots() {
             let slot = place.slot();
-            if slot.idle().zip(idle_stop).is_some_and(|(idle, most)| idle >= most) {
+            let idle = slot.idle().zip(idle_stop).is_some_and(|(idle, most)| idle >= most);
+            if idle && !self.expects_news(&place) {
                 tracing::debug!(upstream = &*self.name, "command stopped: nobody uses it");
                 slot.retire();
             }
@@ -86,11 +87,22 @@ impl Host {
         let forgotten: Vec<String> =
             lock(&self.sessions).iter().filter(|(_, s)| old(s)).map(|(id, _)| id.clone()).collect();
         forgotten.iter().for_each(|id| self.close(id));
-        if !self.command.at_once {
-            let mut spare = lock(&self.spare);
-            if spare.as_ref().is_some_and(|p| p.idle().is_some_and(|idle| idle >= SPARE_KEPT)) {
-                *spare = None;
-            }
+        let died = lock(&self.spare).take_if(|p| p.ended().is_some());
+        if let Some(peer) = died {
+            self.failed(&peer);
+        }
+        if self.command.at_once {
+            self.prepare();
+        } else {
+            lock(&self.spare).take_if(|p| p.idle().is_some_and(|idle| idle >= SPARE_KEPT));
+        }
+    }
+
+    /// Whether a client listens for what the child in this place may say unasked.
+    fn expects_news(&self, place: &Place<'_>) -> bool {
+        match place {
+            Place::Of(session) => session.inbox.expects_news(),
+            Place::Own(_) => lock(&self.many).values().any(|inbox| inbox.expects_news()),
         }
     }
 

@@ -95,8 +95,13 @@ impl Slot {
 
     /// How long its child has been idle, if it has one that is.
     pub(super) fn idle(&self) -> Option<Duration> {
+        self.running()?.idle()
+    }
+
+    /// Its child, if that is running and no other is being started.
+    pub(super) fn running(&self) -> Option<Arc<Peer>> {
         let running = self.running.try_lock().ok()?;
-        running.as_ref().filter(|p| p.ended().is_none())?.idle()
+        running.as_ref().filter(|p| p.ended().is_none()).cloned()
     }
 
     /// Whether a call waits for its child, or for the start of one.

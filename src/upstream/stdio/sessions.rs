@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::{
     calls::lock,
@@ -25,7 +26,9 @@ impl Host {
         owner: Owner,
     ) -> Result<(Option<String>, Bytes), UpstreamError> {
         let inbox = Arc::new(Inbox::default());
-        let session = Session::new(owner, text.clone(), Arc::clone(&inbox));
+        // A copy: the body's own buffer may be larger by far. A shared child is greeted by the gateway.
+        let hello = if self.command.shared { Bytes::new() } else { Bytes::copy_from_slice(text) };
+        let session = Session::new(owner, hello, Arc::clone(&inbox));
         let answer = if self.command.shared {
             self.shared_child().await?;
             let (mut answer, id) = (Vec::new(), message.id().unwrap_or("null"));
@@ -37,7 +40,7 @@ impl Host {
         } else {
             let peer = self.fresh()?;
             peer.talk_to(Audience::One(inbox));
-            let answer = peer.ask(text, message).await.map_err(|why| {
+            let answer = peer.ask(text).await.map_err(|why| {
                 self.failed(&peer);
                 UpstreamError::Protocol(self.says(&why))
             })?;
@@ -85,8 +88,26 @@ impl Host {
         lock(&self.many).remove(id);
         let session = lock(&self.sessions).remove(id);
         if let Some(session) = session {
+            self.unsubscribe(&session);
             session.end();
         }
+    }
+
+    /// Tells a shared child what nobody wants to hear of any more.
+    fn unsubscribe(&self, session: &Session) {
+        let peer = self.shared.running();
+        let Some(peer) = peer.filter(|_| self.command.shared) else { return };
+        let asked_for = session.inbox.wishes().subscribed().clone();
+        for uri in &asked_for {
+            if !self.is_wanted(uri) {
+                peer.mention("resources/unsubscribe", &json!({"uri": uri}));
+            }
+        }
+    }
+
+    /// Whether a session on the shared child wants news of `uri`.
+    pub(super) fn is_wanted(&self, uri: &str) -> bool {
+        lock(&self.many).values().any(|inbox| inbox.wishes().subscribed().contains(uri))
     }
 }
 

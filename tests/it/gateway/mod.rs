@@ -23,6 +23,7 @@ mod routes;
 mod secrets;
 mod stdio;
 mod stdio_faults;
+mod stdio_life;
 mod streams;
 mod trace;
 mod transparent;

@@ -5,7 +5,7 @@ use http::Method;
 
 use super::{ending, tool};
 use crate::support::{
-    children::{Children, initialize},
+    children::{Children, initialize, is_alive},
     process::{next, read_to},
     soon, until,
 };
@@ -183,10 +183,8 @@ async fn the_gateway_takes_its_children_with_it() {
         let mut children = Children::start("upstreams.files.start = \"now\"", "").await;
         children.gate.knows("files").await;
         let id = children.session().await;
-        if name == "TERM" {
-            children.in_session(&id, tool(1, "fork", "{}")).await;
-            children.in_session(&id, tool(2, "stubborn", "{}")).await;
-        }
+        children.in_session(&id, tool(1, "fork", "{}")).await;
+        children.in_session(&id, tool(2, "stubborn", "{}")).await;
         until("the next one in waiting", || children.alive().len() >= 2).await;
         children.gate.signal(name);
         children.gate.exit().await;
@@ -195,6 +193,34 @@ async fn the_gateway_takes_its_children_with_it() {
         }
         children.all_gone().await;
     }
+}
+
+#[tokio::test]
+async fn a_warden_that_was_ended_is_replaced() {
+    let mut children = Children::start("", "").await;
+    let first = children.session().await;
+    children.in_session(&first, tool(1, "fork", "{}")).await;
+    let warden = warden_of(children.gate.id());
+    crate::support::process::signal(warden, "KILL");
+    until("the end of the warden", || !is_alive(warden)).await;
+    let second = children.session().await;
+    children.in_session(&second, tool(1, "fork", "{}")).await;
+    assert_ne!(warden_of(children.gate.id()), warden);
+    children.gate.signal("KILL");
+    children.gate.exit().await;
+    children.all_gone().await;
+}
+
+/// The process that a gateway runs beside itself.
+fn warden_of(gateway: u32) -> u32 {
+    let processes =
+        std::fs::read_dir("/proc").unwrap().filter_map(|e| e.unwrap().file_name().to_str()?.parse().ok());
+    let mut wardens = processes.filter(|pid| {
+        let read = |file| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let parent = read("stat").rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        parent == Some(gateway) && read("cmdline").ends_with("warden\0")
+    });
+    wardens.next().unwrap_or_else(|| panic!("{gateway} has no warden"))
 }
 
 #[tokio::test]

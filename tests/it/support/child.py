@@ -95,6 +95,24 @@ def tool(id, name, arguments, meta):
     elif name == "announce":
         say(id=id, result=text("announced"))
         say(method="notifications/tools/list_changed")
+    elif name == "mutter":
+        for _ in range(30):
+            say(method="notifications/message", params={"level": "info", "data": "of something else"})
+            time.sleep(0.1)
+    elif name == "begin":
+        say(method="notifications/progress", params={"progressToken": meta["progressToken"], "progress": 1})
+    elif name == "busy":
+        for step in range(arguments["steps"]):
+            say(method="notifications/progress", params={"progressToken": meta["progressToken"], "progress": step})
+            time.sleep(0.4)
+        say(id=id, result=text("done"))
+    elif name == "batch":
+        progress = {"jsonrpc": "2.0", "method": "notifications/progress",
+                    "params": {"progressToken": meta["progressToken"], "progress": 1}}
+        put(json.dumps([progress, 5, {"jsonrpc": "2.0", "id": id, "result": text("of a batch")}]) + "\n")
+    elif name == "update":
+        say(method="notifications/resources/updated", params={"uri": arguments["uri"]})
+        say(id=id, result=text("updated"))
     elif name == "slow":
         note("slow", id)
     elif name == "environment":
@@ -119,6 +137,9 @@ while True:
         note("initialized", os.getpid())
     elif method == "notifications/cancelled":
         note("cancelled", params["requestId"])
+    elif method in ("logging/setLevel", "resources/subscribe", "resources/unsubscribe"):
+        note(method, params.get("level") or params["uri"])
+        say(id=id, result={})
     elif method == "tools/list":
         more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if speaks_modern else {}
         say(id=id, result={"tools": [{"name": "echo", "inputSchema": {"type": "object"}}], **more})
