@@ -90,6 +90,11 @@ impl Core {
             return;
         }
         let method = message.method.as_deref().unwrap_or_default();
+        if let Some(taken_back) =
+            mapping::param(message, "requestId").filter(|_| method == "notifications/cancelled")
+        {
+            self.state().questions.remove(taken_back.text());
+        }
         match self.audience.get() {
             Some(Audience::One(inbox)) => {
                 let of_call = matches!(method, "notifications/message" | "notifications/cancelled");

@@ -158,10 +158,9 @@ impl http_body::Body for Events {
             return Poll::Ready(Some(Err(why.to_string().into())));
         }
         if this.is_given_up(cx) {
-            this.ended = true;
-            // Not done: what is dropped here cancels the call.
+            // Dropped and not done, which cancels the call.
             this.waiting = None;
-            return Poll::Ready(Some(Err("nothing more was said of the call in time".into())));
+            return this.fail("nothing more was said of the call in time".into(), cx);
         }
         let Poll::Ready(item) = this.reader.poll_recv(cx) else { return Poll::Pending };
         match item {
@@ -170,12 +169,7 @@ impl http_body::Body for Events {
                 this.finish();
                 framed(&message)
             }
-            Some(Item::Failed(why)) => {
-                // An error ends the connection at once; this lets what was sent before reach the client.
-                this.failing = Some(why);
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
+            Some(Item::Failed(why)) => this.fail(why, cx),
             None => {
                 this.finish();
                 Poll::Ready(None)
@@ -197,6 +191,13 @@ impl Events {
             patience.as_mut().reset(deadline);
         }
         patience.as_mut().poll(cx).is_ready()
+    }
+
+    /// An error ends the connection at once; this lets what was sent before reach the client.
+    fn fail<T>(&mut self, why: Arc<str>, cx: &mut Context<'_>) -> Poll<T> {
+        self.failing = Some(why);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn finish(&mut self) {

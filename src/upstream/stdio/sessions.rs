@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
 
 use super::{
     calls::lock,
     hear::Audience,
     host::{Host, result},
     inbox::Inbox,
+    mapping,
     session::{Owner, Session},
 };
-use crate::{mcp::message::Message, upstream::UpstreamError};
+use crate::{
+    mcp::{
+        json,
+        message::Message,
+        version::{is_known, is_modern},
+    },
+    upstream::UpstreamError,
+};
 
 /// Sessions that are kept. Where there is no room the one that was forgotten longest makes it.
 const SESSIONS: usize = 10_000;
@@ -32,7 +39,7 @@ impl Host {
         let answer = if self.command.shared {
             self.shared_child().await?;
             let (mut answer, id) = (Vec::new(), message.id().unwrap_or("null"));
-            let welcome = lock(&self.welcome).clone();
+            let welcome = fit(lock(&self.welcome).clone(), message.requested_version.as_deref());
             for part in [br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), br#","result":"#, &welcome, b"}"] {
                 answer.extend_from_slice(part);
             }
@@ -100,7 +107,7 @@ impl Host {
         let asked_for = session.inbox.wishes().subscribed().clone();
         for uri in &asked_for {
             if !self.is_wanted(uri) {
-                peer.mention("resources/unsubscribe", &json!({"uri": uri}));
+                peer.mention("resources/unsubscribe", &serde_json::json!({"uri": uri}));
             }
         }
     }
@@ -109,6 +116,18 @@ impl Host {
     pub(super) fn is_wanted(&self, uri: &str) -> bool {
         lock(&self.many).values().any(|inbox| inbox.wishes().subscribed().contains(uri))
     }
+}
+
+/// The result of `initialize` for a client of an older legacy revision than the shared child was greeted with. Since
+/// 2025-03-26 revisions have only added to what a server says unless it is asked, and a client that is told of a
+/// revision it does not know leaves.
+fn fit(welcome: Bytes, asked: Option<&str>) -> Bytes {
+    let Some(asked) = asked.filter(|v| is_known(v) && !is_modern(v)) else { return welcome };
+    let Some(spoken) = json::parse(&welcome).ok().and_then(|w| w.get("protocolVersion")) else {
+        return welcome;
+    };
+    let is_older = spoken.as_str().is_some_and(|spoken| asked < &*spoken);
+    if is_older { mapping::put(&welcome, spoken, &format!("\"{asked}\"")) } else { welcome }
 }
 
 /// An id that cannot be guessed: 128 random bits.

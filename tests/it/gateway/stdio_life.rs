@@ -5,7 +5,7 @@ use http::Method;
 
 use super::{ending, tool};
 use crate::support::{
-    children::Children,
+    children::{Children, initialize},
     process::{next, read_to},
     until,
 };
@@ -156,6 +156,38 @@ async fn on_a_shared_child_each_hears_what_it_asked_for() {
     assert_eq!(children.events("resources/unsubscribe"), Vec::<String>::new(), "the other still wants it");
     children.gate.call(children.request(Method::DELETE, &b), "").await;
     until("the end of what nobody wants", || children.events("resources/unsubscribe").len() == 2).await;
+    children.stop().await;
+}
+
+#[tokio::test]
+async fn on_a_shared_child_an_older_client_is_not_turned_away() {
+    let children = Children::start("upstreams.files.sharing = \"shared\"", "").await;
+    for (asked, told) in [
+        ("2025-03-26", "2025-03-26"),
+        ("2025-11-25", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+        ("x", "2025-11-25"),
+    ] {
+        let answer = children.gate.post(initialize().replace("2025-06-18", asked)).await;
+        assert_eq!(answer.json()["result"]["protocolVersion"], told, "{asked}: {}", answer.text());
+    }
+    children.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_that_was_taken_back_takes_no_room() {
+    let children = Children::start("", "").await;
+    let id = children.session().await;
+    let news = children.gate.open(children.request(Method::GET, &id), "").await;
+    let hesitated = children.in_session(&id, tool(1, "hesitate", r#"{"times":1500}"#)).await;
+    assert!(hesitated.text().contains("hesitated"));
+    drop(news);
+    let call = children.gate.open(children.request(Method::POST, &id), tool(9, "ask", "{}")).await;
+    let mut stream = call.into_body();
+    assert!(read_to(&mut stream, "\n\n").await.contains("q-1"));
+    let answer = r#"{"jsonrpc":"2.0","id":"q-1","result":{"role":"assistant"}}"#;
+    assert_eq!(children.in_session(&id, answer).await.status, 202);
+    assert!(read_to(&mut stream, "\n\n").await.contains("assistant"));
     children.stop().await;
 }
 

@@ -92,6 +92,11 @@ def tool(id, name, arguments, meta):
         say(id="q-1", method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
         answer = hear()
         say(id=id, result=text(json.dumps(answer)))
+    elif name == "hesitate":
+        for n in range(arguments["times"]):
+            say(id=f"h-{n}", method="roots/list", params={})
+            say(method="notifications/cancelled", params={"requestId": f"h-{n}"})
+        say(id=id, result=text("hesitated"))
     elif name == "announce":
         say(id=id, result=text("announced"))
         say(method="notifications/tools/list_changed")
