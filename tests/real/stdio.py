@@ -9,7 +9,7 @@ import pathlib
 import matrix
 import upstreams
 from gateway import Gateway
-from harness import HERE, NODE, PYTHON2, check, wait_until
+from harness import HERE, NODE, PYTHON2, check, free_ports, listening, wait_until
 
 PACKAGES = HERE / "node_modules/@modelcontextprotocol"
 
@@ -61,7 +61,19 @@ def time(bench):
     return Stdio(bench, "time", command, modern=True, call=call, says="+09:00")
 
 
-SERVERS = {make.__name__: make for make in (everything, python, filesystem, memory, time)}
+def fetch(bench):
+    folder = bench.stack.work / "stdio-pages"
+    folder.mkdir(exist_ok=True)
+    (folder / "page.html").write_text("<html><body><p>fetched over stdio</p></body></html>")
+    port, = free_ports(1)
+    web = [PYTHON2, "-m", "http.server", port, "--bind", "127.0.0.1", "--directory", folder]
+    bench.stack.start(f"pages-{port}", web, lambda: listening(port))
+    call = ["fetch", {"url": f"http://127.0.0.1:{port}/page.html", "raw": True}]
+    command = [PYTHON2.parent / "mcp-server-fetch", "--allow-private-ips"]
+    return Stdio(bench, "fetch", command, modern=True, call=call, says="fetched over stdio")
+
+
+SERVERS = {make.__name__: make for make in (everything, python, filesystem, memory, time, fetch)}
 
 
 def walk(bench, client, mode, name):
