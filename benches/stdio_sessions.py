@@ -1,4 +1,5 @@
-"""Memory of the gateway for each legacy session on one shared child, and of that child's warden.
+"""Memory of the gateway for each legacy session on one shared child, and for each session with a child of its own; and
+of the warden beside it.
 
     python3 benches/stdio_sessions.py target/release/smartgate [sessions]
 
@@ -31,7 +32,7 @@ def children(pid):
             continue
 
 
-def main(program, sessions=1000):
+def measure(program, sharing, warm, sessions):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "smartgate.toml"
         config.write_text(f"""server.listen = "127.0.0.1:0"
@@ -39,7 +40,7 @@ admin.listen = "127.0.0.1:0"
 [upstreams.child]
 command = [{json.dumps(sys.executable)}, {json.dumps(str(CHILD.resolve()))}]
 env = {{ EVENTS = "/dev/null" }}
-sharing = "shared"
+sharing = "{sharing}"
 """)
         gateway = subprocess.Popen([program, "serve", "-c", config], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                    cwd=folder, text=True)
@@ -62,16 +63,23 @@ sharing = "shared"
                 for _ in range(count):
                     post(SUBSCRIBE, post(HELLO))
 
-            open_all(200)
+            open_all(warm)
             before = kib(gateway.pid)
             open_all(sessions)
             after = kib(gateway.pid)
-            print(f"{sessions} sessions: {before} -> {after} KiB, {(after - before) / sessions:.2f} KiB each")
+            print(f"{sharing}: {sessions} sessions: {before} -> {after} KiB, {(after - before) / sessions:.2f} KiB each")
             for pid, argument in children(gateway.pid):
-                print(f"{argument.rsplit('/', 1)[-1]}: {kib(pid)} KiB, of these {kib(pid, 'RssAnon')} KiB its own")
+                if argument == "warden":
+                    print(f"  warden: {kib(pid)} KiB, of these {kib(pid, 'RssAnon')} KiB its own")
         finally:
             gateway.terminate()
             gateway.wait()
+
+
+def main(program, sessions=1000):
+    measure(program, "shared", 200, sessions)
+    # At most 64 children run; of those one may be the catalog's.
+    measure(program, "session", 10, 50)
 
 
 if __name__ == "__main__":
