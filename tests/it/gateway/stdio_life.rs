@@ -6,7 +6,7 @@ use http::Method;
 use super::{ending, tool};
 use crate::support::{
     children::{Children, initialize},
-    process::{next, read_to},
+    process::{next, read_to, signal},
     until,
 };
 
@@ -59,6 +59,29 @@ async fn progress_gives_a_call_more_time_and_silence_after_it_ends_it() {
     assert!(read_to(&mut stream, "\n\n").await.contains("progress"));
     assert!(next(&mut stream).await.is_some_and(|piece| piece.is_err()));
     children.event("cancelled").await;
+    children.stop().await;
+}
+
+#[tokio::test]
+async fn the_end_of_its_input_is_the_first_that_a_child_hears_of_its_end() {
+    let children = Children::start("", "").await;
+    children.learned().await;
+    let id = children.session().await;
+    let pid = children.alive()[0].to_string();
+    children.gate.call(children.request(Method::DELETE, &id), "").await;
+    children.all_gone().await;
+    assert!(children.events("eof").contains(&pid), "{:?}", children.events("eof"));
+    children.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_is_kept_ready_is_replaced_when_it_dies() {
+    let own = "upstreams.files.start = \"now\"\nupstreams.files.idle_stop = \"200ms\"";
+    let children = Children::start(own, "").await;
+    children.gate.knows("files").await;
+    until("a child in waiting", || children.events("start").len() == 2 && children.alive().len() == 1).await;
+    signal(children.alive()[0], "KILL");
+    until("another", || children.events("start").len() == 3 && children.alive().len() == 1).await;
     children.stop().await;
 }
 
