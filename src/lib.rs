@@ -9,6 +9,7 @@ pub mod app;
 pub mod audit;
 pub mod cli;
 pub mod config;
+pub mod doctor;
 pub mod glob;
 pub mod mcp;
 pub mod metrics;

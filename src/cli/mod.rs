@@ -14,6 +14,7 @@ pub mod audit;
 pub mod call;
 pub mod check;
 pub mod connect;
+pub mod doctor;
 pub mod index;
 pub mod key;
 pub mod normalize;
@@ -32,7 +33,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["doctor", "health", "init", "inject", "pin", "replay"];
+const LATER: &[&str] = &["health", "init", "inject", "pin", "replay"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -61,6 +62,8 @@ enum Command {
     Index(index::Args),
     /// List the built-in tools and what each costs a model
     Tools(tools::Args),
+    /// Examine an MCP server: what it speaks, what it refuses, what the gateway repairs
+    Doctor(doctor::Args),
     /// Call a built-in tool here, without a gateway
     Call(call::Args),
     /// Print the JSON Schema of the configuration, for editors
@@ -91,6 +94,7 @@ fn run(command: Command) -> ExitCode {
         Command::Normalize(args) => normalize::run(args),
         Command::Index(args) => index::run(args),
         Command::Tools(args) => tools::run(args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Call(args) => call::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Warden => {
@@ -178,7 +182,7 @@ mod tests {
         assert_eq!(exit(&["smartgate", "check", "config/minimal.toml"]), ExitCode::SUCCESS);
         assert_eq!(exit(&["smartgate", "check", "-c", "tests/fixtures/bad-config/units.toml"]), wrong);
         for args in
-            [&["smartgate"][..], &["smartgate", "check"], &["smartgate", "doctor"], &["smartgate", "chekc"]]
+            [&["smartgate"][..], &["smartgate", "check"], &["smartgate", "inject"], &["smartgate", "chekc"]]
         {
             assert_eq!(exit(args), wrong, "{args:?}");
         }

@@ -5,6 +5,7 @@
 
 mod audit_verify;
 mod docs;
+mod doctor;
 mod gateway;
 mod index;
 mod io;
