@@ -4,6 +4,7 @@ import pathlib
 import tomllib
 
 from harness import check, run
+from manifests import configuration
 from tools import DEPLOY, documents, judge_pod, one, output, tool, validate
 
 CHART = DEPLOY / "helm/smartgate"
@@ -38,6 +39,7 @@ def rendered(bench, name):
         objects = documents(text)
         config = one(objects, "ConfigMap")["data"]["smartgate.toml"]
         judge_pod(one(objects, "Deployment")["spec"]["template"]["spec"], tomllib.loads(config))
+        check(tomllib.loads(config) == configuration(), "the chart's configuration is not the one of the kustomize component")
         configuration_loads(bench, config)
         check(("PodDisruptionBudget" in {o["kind"] for o in objects}) == (name != "claim"), "disruption budget")
 

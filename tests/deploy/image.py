@@ -19,10 +19,21 @@ def final_stage(_bench):
     check(re.search(r"^USER 65532:65532$", last, re.M), "the image does not run as user 65532")
     check("RUN" not in last, "the final image has no shell to run anything")
     check(re.search(r'^ENTRYPOINT \[', last, re.M) and re.search(r'^CMD \[', last, re.M), "a shell form needs a shell")
-    version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-    check(f'image.version="{version}"' in last, f"the label is not of version {version}")
+    check(f'image.version="{version()}"' in last, f"the label is not of version {version()}")
     toolchain = re.search(r'^rust-version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
     check(f"FROM rust:{toolchain}-" in DOCKERFILE.read_text(), f"the build does not use Rust {toolchain}")
+
+
+def version():
+    return re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+
+
+def one_version(_bench):
+    """Everything that names a version of the gateway names the one of Cargo.toml."""
+    named = {"kubernetes/component/sidecar.yaml": f"image: smartgate:{version()}", "compose.yaml": f"image: smartgate:{version()}",
+             "helm/smartgate/Chart.yaml": f'appVersion: "{version()}"'}
+    for file, words in named.items():
+        check(words in (DEPLOY / file).read_text(), f"{file} does not say {words}")
 
 
 def context(bench):
@@ -42,4 +53,5 @@ def context(bench):
 def tests(bench):
     yield "image/lint", lambda: lint(bench)
     yield "image/final-stage", lambda: final_stage(bench)
+    yield "image/one-version", lambda: one_version(bench)
     yield "image/context-is-a-package", lambda: context(bench)

@@ -49,6 +49,7 @@ apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [strangers.yaml]
 components: [component]
+namePrefix: one-
 images: [{ name: smartgate, newName: registry.example/smartgate, newTag: "9" }]
 """
 
@@ -88,10 +89,12 @@ def component(bench):
     text = kustomize(folder)
     validate(text, bench.stack.work)
     objects = documents(text)
-    files, bare, left = (one(objects, "Deployment", name)["spec"]["template"] for name in ("files", "bare", "left-out"))
+    files, bare, left = (one(objects, "Deployment", name)["spec"]["template"] for name in ("one-files", "one-bare", "one-left-out"))
     for template in (files, bare):
         judge_pod(template["spec"], configuration())
         images = [c["image"] for c in template["spec"]["initContainers"] if c["name"] == "smartgate"]
+        used = [v["configMap"]["name"] for v in template["spec"]["volumes"] if "configMap" in v]
+        check(used == [one(objects, "ConfigMap")["metadata"]["name"]] == ["one-smartgate"], f"ConfigMap: {used}")
         check(images == ["registry.example/smartgate:9"], f"images: {images}")
     spec = files["spec"]
     check(files["metadata"]["annotations"]["mine"] == "kept", "an annotation is gone")

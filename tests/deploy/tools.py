@@ -84,6 +84,7 @@ def judge_pod(pod, config):
     check("memory" in gateway["resources"]["limits"] and "cpu" in gateway["resources"]["requests"], "resources are missing")
     check(all("subPath" not in m for m in gateway["volumeMounts"]), "a subPath does not follow changes")
     ports = {p["containerPort"] for p in gateway["ports"]}
+    check({"name": "admin", "containerPort": 9787} in gateway["ports"], "kubernetes.yml scrapes the port named admin")
     listeners = {int(config[part]["listen"].rsplit(":", 1)[1]) for part in ("server", "admin")}
     check(ports == listeners, f"ports {ports}, listeners {listeners}")
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
