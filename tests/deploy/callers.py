@@ -1,5 +1,6 @@
 """Clients of pods: a Service with its endpoints, callers that never rest, and the probes of kubelet. Each opens its
 connections inside the pod's network namespace, which stands for the way there."""
+
 import contextlib
 import http.client
 import json
@@ -22,12 +23,25 @@ def connection(pod, port):
 
 def post(link, key, request_id, tool, arguments):
     """One `tools/call` of the modern era, which needs no session; returns (status, text)."""
-    about = {f"{PREFIX}/protocolVersion": MODERN, f"{PREFIX}/clientCapabilities": {},
-             f"{PREFIX}/clientInfo": {"name": "smartgate-pod-tests", "version": "1.0.0"}}
-    body = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call",
-            "params": {"name": tool, "arguments": arguments, "_meta": about}}
-    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream",
-               "authorization": f"Bearer {key}", "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
+    about = {
+        f"{PREFIX}/protocolVersion": MODERN,
+        f"{PREFIX}/clientCapabilities": {},
+        f"{PREFIX}/clientInfo": {"name": "smartgate-pod-tests", "version": "1.0.0"},
+    }
+    body = {
+        "jsonrpc": "2.0",
+        "id": request_id,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments, "_meta": about},
+    }
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "authorization": f"Bearer {key}",
+        "mcp-protocol-version": MODERN,
+        "mcp-method": "tools/call",
+        "mcp-name": tool,
+    }
     link.request("POST", "/mcp", json.dumps(body), headers)
     answer = link.getresponse()
     return answer.status, answer.read().decode()

@@ -1,5 +1,6 @@
 """deploy/helm/smartgate: lint, and rendering as stored in tests/deploy/rendered, valid and with a configuration that
 `smartgate check` takes. After a wanted change a failure prints the command that stores the new rendering."""
+
 import pathlib
 import tomllib
 
@@ -11,11 +12,19 @@ CHART = DEPLOY / "helm/smartgate"
 HERE = pathlib.Path(__file__).resolve().parent
 CASES = {  # --set words
     "standalone": [],
-    "sidecar": ["mode=sidecar", "server.image=node:22-alpine", "server.args={npx,-y,@modelcontextprotocol/server-everything,streamableHttp}"],
+    "sidecar": [
+        "mode=sidecar",
+        "server.image=node:22-alpine",
+        "server.args={npx,-y,@modelcontextprotocol/server-everything,streamableHttp}",
+    ],
     "claim": ["state.existingClaim=journal", "replicas=1", "networkPolicy.enabled=false"],
 }
 WRONG = {
-    "mode=other": "mode", "replicas=0": "replicas", "mode=sidecar": "image", "drainSeconds=5": "drain", "unknown=1": "unknown",
+    "mode=other": "mode",
+    "replicas=0": "replicas",
+    "mode=sidecar": "image",
+    "drainSeconds=5": "drain",
+    "unknown=1": "unknown",
 }
 
 
@@ -39,7 +48,10 @@ def rendered(bench, name):
         objects = documents(text)
         config = one(objects, "ConfigMap")["data"]["smartgate.toml"]
         judge_pod(one(objects, "Deployment")["spec"]["template"]["spec"], tomllib.loads(config))
-        check(tomllib.loads(config) == configuration(), "the chart's configuration is not the one of the kustomize component")
+        check(
+            tomllib.loads(config) == configuration(),
+            "the chart's configuration is not the one of the kustomize component",
+        )
         configuration_loads(bench, config)
         check(("PodDisruptionBudget" in {o["kind"] for o in objects}) == (name != "claim"), "disruption budget")
 

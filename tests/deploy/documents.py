@@ -4,6 +4,7 @@ line above says `<!-- not run: WHAT IT NEEDS -->`. Their tables are compared wit
 One shell for each document, in a folder laid out like a checkout, with the documented ports, in a network namespace of
 its own where the machine allows one.
 """
+
 import os
 import pathlib
 import re
@@ -89,7 +90,14 @@ def demonstration(bench, name):
         isolated = harness.run([*apart, "true"])[0] == 0
         if not isolated and listening(ADMIN):
             raise Skipped(f"port {ADMIN} is in use, and this machine allows no network of our own")
-        command = [*(apart if isolated else []), sys.executable, __file__, name, bench.binary, "apart" if isolated else "here"]
+        command = [
+            *(apart if isolated else []),
+            sys.executable,
+            __file__,
+            name,
+            bench.binary,
+            "apart" if isolated else "here",
+        ]
         status, out, err = harness.run(command, seconds=200)
         check(status == 0, lambda: (out + err).strip())
 
@@ -100,7 +108,9 @@ def reasons(_bench):
     def of(page, column):
         rows = re.findall(r"^\|(.*)\|$", (ROOT / f"docs/{page}.md").read_text(), re.M)
         cells = [[cell.strip() for cell in row.split("|")] for row in rows]
-        return {cell[column].strip("`") for cell in cells if len(cell) > column and re.fullmatch(r"`[a-z_]+`", cell[column])} - {"reason"}
+        return {
+            cell[column].strip("`") for cell in cells if len(cell) > column and re.fullmatch(r"`[a-z_]+`", cell[column])
+        } - {"reason"}
 
     known, explained = of("errors", 2), of("troubleshooting", 0)
     check(len(known) > 15 and known == explained, f"reasons on one page only: {known ^ explained}")
@@ -114,7 +124,10 @@ def links(_bench):
             page, _, section = target.partition("#")
             file = ROOT / "docs" / (page or f"{name}.md")
             check(file.exists(), f"{name}.md points to {target}")
-            titles = {re.sub(r"[^a-z0-9 -]", "", t.lower()).replace(" ", "-") for t in re.findall(r"^#+ (.*)$", file.read_text(), re.M)}
+            titles = {
+                re.sub(r"[^a-z0-9 -]", "", t.lower()).replace(" ", "-")
+                for t in re.findall(r"^#+ (.*)$", file.read_text(), re.M)
+            }
             check(not section or section in titles, f"{name}.md points to {target}")
         for path in re.findall(r"`((?:deploy|tests|config)/[\w./-]+)`", text):
             check((ROOT / path).exists(), f"{name}.md names {path}")
@@ -123,7 +136,9 @@ def links(_bench):
 def configurations(bench):
     """Every TOML block of the documents is a configuration that loads."""
     for name in NAMES:
-        for number, block in enumerate(re.findall(r"^```toml\n(.*?)^```", (ROOT / f"docs/{name}.md").read_text(), re.S | re.M)):
+        for number, block in enumerate(
+            re.findall(r"^```toml\n(.*?)^```", (ROOT / f"docs/{name}.md").read_text(), re.S | re.M)
+        ):
             tomllib.loads(block)
             file = bench.stack.work / f"{name}-{number}.toml"
             file.write_text(block)

@@ -1,5 +1,6 @@
 """deploy/kubernetes: what kustomize makes of it is valid for the oldest and newest Kubernetes promised, and the component
 adds the sidecar to Deployments that know nothing of it."""
+
 import pathlib
 import tomllib
 
@@ -89,7 +90,9 @@ def component(bench):
     text = kustomize(folder)
     validate(text, bench.stack.work)
     objects = documents(text)
-    files, bare, left = (one(objects, "Deployment", name)["spec"]["template"] for name in ("one-files", "one-bare", "one-left-out"))
+    files, bare, left = (
+        one(objects, "Deployment", name)["spec"]["template"] for name in ("one-files", "one-bare", "one-left-out")
+    )
     for template in (files, bare):
         judge_pod(template["spec"], configuration())
         images = [c["image"] for c in template["spec"]["initContainers"] if c["name"] == "smartgate"]

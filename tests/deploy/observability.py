@@ -1,11 +1,13 @@
 """deploy/observability and deploy/compose.yaml. A real Prometheus scrapes a real gateway with our configuration, and every
 query of every dashboard finds something there; alerts and runbook are one to one. The files for the collector, Tempo,
 Jaeger and Grafana are read and compared with each other, but those programs do not run here."""
+
 import functools
-import importlib.util
+import importlib
 import json
 import re
 import shutil
+import sys
 
 import yaml
 
@@ -30,9 +32,13 @@ def dashboards():
 
 def expressions(kind):
     """(dashboard and panel, text) of every query to `kind`."""
-    return [(f"{name}: {panel['title']}", target["expr" if kind == "prometheus" else "query"])
-            for name, board in dashboards().items() for panel in board["panels"] for target in panel["targets"]
-            if target["datasource"]["type"] == kind]
+    return [
+        (f"{name}: {panel['title']}", target["expr" if kind == "prometheus" else "query"])
+        for name, board in dashboards().items()
+        for panel in board["panels"]
+        for target in panel["targets"]
+        if target["datasource"]["type"] == kind
+    ]
 
 
 def yaml_files(_bench):
@@ -43,9 +49,8 @@ def yaml_files(_bench):
 
 
 def boards(_bench):
-    spec = importlib.util.spec_from_file_location("dashboards", HERE / "grafana/dashboards.py")
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
+    sys.path.insert(0, str(HERE / "grafana"))
+    maker = importlib.import_module("dashboards")
     stored = {file.name: file.read_text() for file in (HERE / "grafana/dashboards").iterdir()}
     check(stored == maker.files(), "deploy/observability/grafana/dashboards.py was changed and not run")
     found = dashboards()
@@ -59,7 +64,9 @@ def boards(_bench):
             sources = [panel["datasource"], *(t["datasource"] for t in panel["targets"])]
             check({s["uid"] for s in sources} <= names, f"{name}: {panel['title']} names a source of its own")
             place = panel["gridPos"]
-            check(place["x"] + place["w"] <= 24 and panel["targets"], f"{name}: {panel['title']} is out of place or empty")
+            check(
+                place["x"] + place["w"] <= 24 and panel["targets"], f"{name}: {panel['title']} is out of place or empty"
+            )
 
 
 def runbook(_bench):
@@ -68,7 +75,10 @@ def runbook(_bench):
     names = [rule["alert"] for rule in alerts()]
     check(sorted(sections) == sorted(names), f"alerts without a section or the reverse: {set(sections) ^ set(names)}")
     for rule in alerts():
-        check(rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}", f"{rule['alert']}: its runbook link")
+        check(
+            rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}",
+            f"{rule['alert']}: its runbook link",
+        )
         check(rule["labels"]["severity"] in ("critical", "warning", "info"), f"{rule['alert']}: severity")
 
 
@@ -83,8 +93,12 @@ def promtool(bench):
 
 def metrics_exist(staged):
     names = sample_names(staged().metrics())
-    wanted = {(where, name) for where, text in [*expressions("prometheus"), *((r["alert"], r["expr"]) for r in alerts())]
-              for name in METRIC.findall(text) if name not in LABELS}
+    wanted = {
+        (where, name)
+        for where, text in [*expressions("prometheus"), *((r["alert"], r["expr"]) for r in alerts())]
+        for name in METRIC.findall(text)
+        if name not in LABELS
+    }
     check(len(wanted) > 30, "the expressions were not understood")
     missing = {(where, name) for where, name in wanted if name not in names}
     check(not missing, f"not in /metrics: {sorted(missing)}")
@@ -109,12 +123,22 @@ def prometheus_answers(bench, staged):
     text = (HERE / "prometheus/prometheus.yml").read_text()
     check('"smartgate:9787"' in text and "15s" in text, "the target is not where this test looks for it")
     (folder / "prometheus.yml").write_text(text.replace("smartgate:9787", f"127.0.0.1:{admin}").replace("15s", "1s"))
-    port, = free_ports(1)
-    bench.stack.start("prometheus", [command, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-                                     f"--web.listen-address=127.0.0.1:{port}"], lambda: answers(port))
+    (port,) = free_ports(1)
+    bench.stack.start(
+        "prometheus",
+        [
+            command,
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        lambda: answers(port),
+    )
     wait_until("three scrapes", lambda: query(port, 'count_over_time(up{job="smartgate"}[1m]) > 3'), seconds=30)
-    check(query(port, 'up{job="smartgate"} == 1'), lambda: "Prometheus cannot read /metrics: " + http(
-        f"http://127.0.0.1:{port}/api/v1/targets")[2])
+    check(
+        query(port, 'up{job="smartgate"} == 1'),
+        lambda: "Prometheus cannot read /metrics: " + http(f"http://127.0.0.1:{port}/api/v1/targets")[2],
+    )
     empty = []
     for where, expression in expressions("prometheus"):
         for variable, value in VARIABLES.items():
@@ -124,8 +148,13 @@ def prometheus_answers(bench, staged):
     check(not empty, f"panels that show nothing: {empty}")
     for rule in alerts():
         query(port, rule["expr"])
-    wait_until("the alert for the failed reload", lambda: query(port, 'ALERTS{alertname="SmartGateReloadFailed",alertstate="firing"}'))
-    return f"{len(expressions('prometheus'))} queries of dashboards, each with an answer; {len(alerts())} alerts evaluated"
+    wait_until(
+        "the alert for the failed reload",
+        lambda: query(port, 'ALERTS{alertname="SmartGateReloadFailed",alertstate="firing"}'),
+    )
+    return (
+        f"{len(expressions('prometheus'))} queries of dashboards, each with an answer; {len(alerts())} alerts evaluated"
+    )
 
 
 def answers(port):

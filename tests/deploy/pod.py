@@ -5,12 +5,12 @@ of deploy/kubernetes/component as they are: user 65532 without rights, read-only
 them out, the memory limit of the manifest. Only `server.drain` is shortened, and the server's preStop sleep with it.
 What this machine does not allow is left out and said.
 """
+
 import collections
 import contextlib
 import json
 import os
 import pathlib
-import random
 import re
 import signal
 import subprocess
@@ -60,15 +60,28 @@ class Pod:
         self.state.mkdir()
         if rights:
             os.chown(self.state, sandbox.NOBODY, sandbox.NOBODY)
-        self.root = sandbox.Root(self.folder / "root", binary, [
-            (self.config.folder, "/etc/smartgate", False), (self.keys.folder, "/etc/smartgate-keys", False),
-            (self.state, "/var/lib/smartgate", True)])
+        self.root = sandbox.Root(
+            self.folder / "root",
+            binary,
+            [
+                (self.config.folder, "/etc/smartgate", False),
+                (self.keys.folder, "/etc/smartgate-keys", False),
+                (self.state, "/var/lib/smartgate", True),
+            ],
+        )
         self.memory = sandbox.MemoryLimit(f"smartgate-{os.getpid()}-{name}", memory_limit())
         self.gateway = self._start_gateway(rights)
         try:
             wait_until(f"{name}: startup probe", lambda: self._lives(self.gateway) and self._probe("/healthz"))
-            self.server = self._start("server", [PYTHON2, ROOT / "tests/real/servers/py_server.py", SERVER_PORT, "/dev/null"], self.network.enter)
-            wait_until(f"{name}: the server's tools", lambda: self._lives(self.server) and '"ok","detail":"3 tools' in get(self, "/readyz")[1])
+            self.server = self._start(
+                "server",
+                [PYTHON2, ROOT / "tests/real/servers/py_server.py", SERVER_PORT, "/dev/null"],
+                self.network.enter,
+            )
+            wait_until(
+                f"{name}: the server's tools",
+                lambda: self._lives(self.server) and '"ok","detail":"3 tools' in get(self, "/readyz")[1],
+            )
         except Failed as failure:
             raise Failed(f"{failure}\n{(self.folder / 'gateway.log').read_text()}") from None
         self.prober = Prober(self)
@@ -81,12 +94,21 @@ class Pod:
             if rights:
                 sandbox.drop_rights(sandbox.NOBODY)
 
-        return self._start("gateway", ["/usr/local/bin/smartgate", "serve", "-c", "/etc/smartgate/smartgate.toml"], contain)
+        return self._start(
+            "gateway", ["/usr/local/bin/smartgate", "serve", "-c", "/etc/smartgate/smartgate.toml"], contain
+        )
 
     def _start(self, name, command, contain):
         with open(self.folder / f"{name}.log", "wb") as log:
-            return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                    env={"SMARTGATE_LOG_FORMAT": "json"}, preexec_fn=contain, start_new_session=True)
+            return subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"SMARTGATE_LOG_FORMAT": "json"},
+                preexec_fn=contain,
+                start_new_session=True,
+            )
 
     def _lives(self, process):
         check(process.poll() is None, lambda: f"ended with {process.returncode}")
@@ -134,12 +156,19 @@ def swap_live(pod, load):
     """The Secret and the ConfigMap change under load: a key more, then another secret for it, then a tool less."""
     before = len(load.lost)
     pod.keys.update({"default": KEY, "second": "second-secret-1"})
-    pod.config.update({"smartgate.toml": configuration() + '\n[[keys]]\nname = "second"\nfile = "/etc/smartgate-keys/second"\n'})
+    pod.config.update(
+        {"smartgate.toml": configuration() + '\n[[keys]]\nname = "second"\nfile = "/etc/smartgate-keys/second"\n'}
+    )
     wait_until("the new key", lambda: reached(pod, "second-secret-1") == 200)
     pod.keys.update({"default": KEY, "second": "second-secret-2"})
     wait_until("the secret to be the new one", lambda: reached(pod, "second-secret-2") == 200)
     check(reached(pod, "second-secret-1") == 401, "the old secret still works")
-    pod.config.update({"smartgate.toml": configuration() + '\n[[keys]]\nname = "second"\nfile = "/etc/smartgate-keys/second"\ntools = ["!echo"]\n'})
+    pod.config.update(
+        {
+            "smartgate.toml": configuration()
+            + '\n[[keys]]\nname = "second"\nfile = "/etc/smartgate-keys/second"\ntools = ["!echo"]\n'
+        }
+    )
     wait_until("the tool to be refused", lambda: reached(pod, "second-secret-2") == 403)
     check(len(load.lost) == before, lambda: f"lost while the configuration was swapped: {load.lost[before:][:3]}")
 
@@ -161,7 +190,9 @@ def big_calls(pod):
         thread.start()
     for thread in threads:
         thread.join()
-    check(told.total() == BIG_CALLERS and set(told) <= {"ok", "rate_limited", "upstream_protocol"}, f"large calls: {told}")
+    check(
+        told.total() == BIG_CALLERS and set(told) <= {"ok", "rate_limited", "upstream_protocol"}, f"large calls: {told}"
+    )
     return dict(told)
 
 
@@ -205,14 +236,18 @@ def life(binary, work, rights):
         total = sum(map(len, load.answered.values()))
         check(not load.lost, lambda: f"{len(load.lost)} of {total} calls were lost: {load.lost[:3]}")
         allowed = {"ok", "upstream_connect", "draining"}
-        told = {what: n for what, n in faithful.seen.items()}
-        check(all(what in allowed or what.startswith("closed") for what in told), f"a client that stays was told {told}")
+        told = faithful.seen
+        check(
+            all(what in allowed or what.startswith("closed") for what in told), f"a client that stays was told {told}"
+        )
         for pod in (old, new):
             check(not pod.prober.failures, lambda: f"{pod.name}: probes failed: {pod.prober.failures[:3]}")
         judge_journal(old, load, binary)
         judge_journal(new, load, binary)
         polls = old.prober.polls + new.prober.polls
-        said.append(f"{total} calls over a rolling restart and three live changes, none lost; {polls} probes, none failed")
+        said.append(
+            f"{total} calls over a rolling restart and three live changes, none lost; {polls} probes, none failed"
+        )
         said.append(f"a client that stays on its connection was told {told}")
         said.append(memory_said(new))
     return said
@@ -235,7 +270,9 @@ def run_apart(bench):
         raise Skipped("this machine allows no namespaces (unshare --mount --net)")
     work = bench.stack.work / "pod"
     work.mkdir()
-    status, out, err = harness.run([*apart, sys.executable, __file__, bench.binary, "rights" if rights else "mapped", work], seconds=240)
+    status, out, err = harness.run(
+        [*apart, sys.executable, __file__, bench.binary, "rights" if rights else "mapped", work], seconds=240
+    )
     check(status == 0, lambda: (out + err).strip())
     return out.strip()
 
@@ -245,7 +282,6 @@ def tests(bench):
 
 
 if __name__ == "__main__":
-    random.seed()
     can = sys.argv[2] == "rights"
     work = pathlib.Path(sys.argv[3])
     work.chmod(0o755)

