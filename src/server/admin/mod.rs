@@ -13,17 +13,16 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::{Drain, Handler, Options, Peer, serve};
+use crate::metrics::CONTENT_TYPE;
 
 /// Time for the head of a request from a probe or scraper, and to keep its connection idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
-/// Content type of the text exposition format that `metrics` returns.
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the admin listener shows.
 pub trait AdminState: Send + Sync + 'static {
     /// The state of every part that calls depend on.
     fn readiness(&self) -> Readiness;
-    /// All metrics, in the OpenMetrics text format.
+    /// All metrics, in the format that [`CONTENT_TYPE`] names.
     fn metrics(&self) -> String;
 }
 
@@ -88,7 +87,7 @@ fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<Full<
         }
         "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok".into()),
         "/readyz" => ready(&state.readiness()),
-        "/metrics" => text(StatusCode::OK, METRICS_TYPE, state.metrics().into()),
+        "/metrics" => text(StatusCode::OK, CONTENT_TYPE, state.metrics().into()),
         _ => error(StatusCode::NOT_FOUND, "no_route"),
     }
 }

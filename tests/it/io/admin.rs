@@ -32,7 +32,7 @@ impl AdminState for State {
     }
 
     fn metrics(&self) -> String {
-        "# EOF\n".into()
+        "up 1\n".into()
     }
 }
 
@@ -76,8 +76,8 @@ async fn readiness_decides_the_status_and_names_every_part() {
 async fn metrics_carry_the_content_type_of_their_format() {
     let (addr, _) = start();
     let answer = ask(addr, "GET /metrics?name=x").await;
-    assert_eq!((answer.status, answer.body.as_slice()), (200, b"# EOF\n".as_slice()));
-    assert!(answer.head.contains("content-type: application/openmetrics-text; version=1.0.0"));
+    assert_eq!((answer.status, answer.body.as_slice()), (200, b"up 1\n".as_slice()));
+    assert!(answer.head.contains("content-type: text/plain; version=0.0.4"));
 }
 
 #[tokio::test]

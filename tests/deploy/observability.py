@@ -1,0 +1,210 @@
+"""deploy/observability and deploy/compose.yaml. A real Prometheus scrapes a real gateway with our configuration, and every
+query of every dashboard finds something there; alerts and runbook are one to one. The files for the collector, Tempo,
+Jaeger and Grafana are read and compared with each other, but those programs do not run here."""
+
+import functools
+import importlib
+import json
+import re
+import shutil
+import sys
+
+import yaml
+
+from harness import ROOT, check, free_ports, http, wait_until
+from staged import Staged, query, sample_names
+from tools import DEPLOY, output, tool
+
+HERE = DEPLOY / "observability"
+METRIC = re.compile(r"\b((?:smartgate|mcp)_[a-z_]+)\b(?=[{\[) ]|$)")
+LABELS = {"mcp_method_name", "mcp_protocol_version"}
+VARIABLES = {"$__rate_interval": "1m", "$__range": "5m", "$instance": ".*"}
+
+
+def alerts():
+    groups = yaml.safe_load((HERE / "prometheus/alerts.yml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def dashboards():
+    return {file.name: json.loads(file.read_text()) for file in sorted((HERE / "grafana/dashboards").iterdir())}
+
+
+def expressions(kind):
+    """(dashboard and panel, text) of every query to `kind`."""
+    return [
+        (f"{name}: {panel['title']}", target["expr" if kind == "prometheus" else "query"])
+        for name, board in dashboards().items()
+        for panel in board["panels"]
+        for target in panel["targets"]
+        if target["datasource"]["type"] == kind
+    ]
+
+
+def yaml_files(_bench):
+    """Every YAML file of deploy/ is YAML; chart templates are not until they are rendered."""
+    for file in [*DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.yml")]:
+        if "templates" not in file.parts:
+            check(list(yaml.safe_load_all(file.read_text())), f"{file} is empty")
+
+
+def boards(_bench):
+    sys.path.insert(0, str(HERE / "grafana"))
+    maker = importlib.import_module("dashboards")
+    stored = {file.name: file.read_text() for file in (HERE / "grafana/dashboards").iterdir()}
+    check(stored == maker.files(), "deploy/observability/grafana/dashboards.py was changed and not run")
+    found = dashboards()
+    check(len({board["uid"] for board in found.values()}) == len(found), "two dashboards have one uid")
+    for name, board in found.items():
+        check(board["schemaVersion"] >= 36 and board["title"], f"{name}: schemaVersion")
+        names = {f"${{{v['name']}}}" for v in board["templating"]["list"] if v["type"] == "datasource"}
+        ids = [panel["id"] for panel in board["panels"]]
+        check(len(set(ids)) == len(ids), f"{name}: two panels have one id")
+        for panel in board["panels"]:
+            sources = [panel["datasource"], *(t["datasource"] for t in panel["targets"])]
+            check({s["uid"] for s in sources} <= names, f"{name}: {panel['title']} names a source of its own")
+            place = panel["gridPos"]
+            check(
+                place["x"] + place["w"] <= 24 and panel["targets"], f"{name}: {panel['title']} is out of place or empty"
+            )
+
+
+def runbook(_bench):
+    text = (ROOT / "docs/runbook.md").read_text()
+    sections = re.findall(r"^## (SmartGate\w+)$", text, re.M)
+    names = [rule["alert"] for rule in alerts()]
+    check(sorted(sections) == sorted(names), f"alerts without a section or the reverse: {set(sections) ^ set(names)}")
+    for rule in alerts():
+        check(
+            rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}",
+            f"{rule['alert']}: its runbook link",
+        )
+        check(rule["labels"]["severity"] in ("critical", "warning", "info"), f"{rule['alert']}: severity")
+
+
+def promtool(bench):
+    command, folder = tool("promtool"), bench.stack.work / "rules"
+    folder.mkdir()
+    output([command, "check", "config", HERE / "prometheus/prometheus.yml"])
+    for file in (HERE / "prometheus/alerts.yml", ROOT / "tests/deploy/alerts_test.yml"):
+        shutil.copy(file, folder)
+    output([command, "test", "rules", "alerts_test.yml"], cwd=folder)
+
+
+def metrics_exist(staged):
+    names = sample_names(staged().metrics())
+    wanted = {
+        (where, name)
+        for where, text in [*expressions("prometheus"), *((r["alert"], r["expr"]) for r in alerts())]
+        for name in METRIC.findall(text)
+        if name not in LABELS
+    }
+    check(len(wanted) > 30, "the expressions were not understood")
+    missing = {(where, name) for where, name in wanted if name not in names}
+    check(not missing, f"not in /metrics: {sorted(missing)}")
+    return f"{len({name for _, name in wanted})} metrics in {len(wanted)} places"
+
+
+def attributes_exist(staged):
+    seen = staged().attributes()
+    wanted = {(where, name) for where, text in expressions("tempo") for name in re.findall(r"span\.([a-z_.]+)", text)}
+    check(wanted, "no query to Tempo was understood")
+    missing = {(where, name) for where, name in wanted if name not in seen}
+    check(not missing, f"in no span: {sorted(missing)}")
+
+
+def prometheus_answers(bench, staged):
+    """Scrapes with the shipped configuration, its target replaced, and asks every query."""
+    command = tool("prometheus")
+    admin = staged().admin
+    folder = bench.stack.work / "prometheus"
+    folder.mkdir()
+    shutil.copy(HERE / "prometheus/alerts.yml", folder)
+    text = (HERE / "prometheus/prometheus.yml").read_text()
+    check('"smartgate:9787"' in text and "15s" in text, "the target is not where this test looks for it")
+    (folder / "prometheus.yml").write_text(text.replace("smartgate:9787", f"127.0.0.1:{admin}").replace("15s", "1s"))
+    (port,) = free_ports(1)
+    bench.stack.start(
+        "prometheus",
+        [
+            command,
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        lambda: answers(port),
+    )
+    wait_until("three scrapes", lambda: query(port, 'count_over_time(up{job="smartgate"}[1m]) > 3'), seconds=30)
+    check(
+        query(port, 'up{job="smartgate"} == 1'),
+        lambda: "Prometheus cannot read /metrics: " + http(f"http://127.0.0.1:{port}/api/v1/targets")[2],
+    )
+    empty = []
+    for where, expression in expressions("prometheus"):
+        for variable, value in VARIABLES.items():
+            expression = expression.replace(variable, value)
+        if not query(port, expression.removesuffix(" > 0")):  # which hides what did not move in the time shown
+            empty.append(where)
+    check(not empty, f"panels that show nothing: {empty}")
+    for rule in alerts():
+        query(port, rule["expr"])
+    wait_until(
+        "the alert for the failed reload",
+        lambda: query(port, 'ALERTS{alertname="SmartGateReloadFailed",alertstate="firing"}'),
+    )
+    return (
+        f"{len(expressions('prometheus'))} queries of dashboards, each with an answer; {len(alerts())} alerts evaluated"
+    )
+
+
+def answers(port):
+    try:
+        return http(f"http://127.0.0.1:{port}/-/ready", seconds=1)[0] == 200
+    except OSError:
+        return False
+
+
+def collector_config(_bench):
+    """Every part of a pipeline is defined, every defined part is used, and its targets are services of compose."""
+    config = yaml.safe_load((HERE / "otel-collector.yaml").read_text())
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for part in ("receivers", "processors", "exporters"):
+        used = {name for pipeline in config["service"]["pipelines"].values() for name in pipeline[part]}
+        check(used == set(config[part]), f"{part}: used {used}, defined {set(config[part])}")
+    check(not any("sampl" in name for name in config["processors"]), "audit spans must not be sampled")
+    for exporter in config["exporters"].values():
+        check(exporter["endpoint"].split(":")[0] in services, f"no service {exporter['endpoint']}")
+
+
+def compose(bench):
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for name, service in services.items():
+        for port in service.get("ports", []):
+            check(port.startswith("127.0.0.1:"), f"{name} publishes {port} to everyone")
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            check(not source.startswith(".") or (DEPLOY / source).exists(), f"{name}: {source} does not exist")
+        check(":" in service["image"] and not service["image"].endswith(":latest"), f"{name}: the image has no version")
+        check(set(service.get("depends_on", [])) <= set(services), f"{name} depends on nothing")
+    check("ports" not in services["everything"], "the server's own port is published")
+    file = DEPLOY / "compose/smartgate.toml"
+    output([bench.binary, "check", file])
+    text = file.read_text()
+    for host in re.findall(r'"http://([a-z-]+):', text):
+        check(host in services, f"smartgate.toml names {host}, which is no service")
+    sources = yaml.safe_load((HERE / "grafana/provisioning/datasources/smartgate.yaml").read_text())["datasources"]
+    for source in sources:
+        check(re.match(r"http://([a-z-]+):", source["url"])[1] in services, f"{source['name']} points nowhere")
+
+
+def tests(bench):
+    staged = functools.cache(lambda: Staged(bench))
+    yield "observability/yaml", lambda: yaml_files(bench)
+    yield "observability/dashboards", lambda: boards(bench)
+    yield "observability/alerts-and-runbook-one-to-one", lambda: runbook(bench)
+    yield "observability/promtool", lambda: promtool(bench)
+    yield "observability/every-metric-exists", lambda: metrics_exist(staged)
+    yield "observability/every-span-attribute-exists", lambda: attributes_exist(staged)
+    yield "observability/prometheus-answers-every-query", lambda: prometheus_answers(bench, staged)
+    yield "observability/collector-config", lambda: collector_config(bench)
+    yield "observability/compose", lambda: compose(bench)
