@@ -185,11 +185,19 @@ fn the_article_benchmark_is_met() {
     let truth: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&truth).unwrap();
     let mut scores = Vec::new();
     let mut times = Vec::new();
+    let (mut guarded, mut unguarded) = (Vec::new(), Vec::new());
     let mut whole = 0;
     for (id, expected) in &truth {
         let packed = std::fs::read(folder.join(format!("html/{id}.html.gz"))).unwrap();
         let mut html = String::new();
         std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut html).unwrap();
+        let begin = Instant::now();
+        assert!(guard::parse(&html, 100).is_some(), "{id} is refused");
+        guarded.push(begin.elapsed());
+        let begin = Instant::now();
+        let free = dom_query::Document::from(&*html);
+        unguarded.push(begin.elapsed());
+        drop(free);
         let begin = Instant::now();
         let document = read(&html, Wanted { format: Format::Text, ..Wanted::default() });
         times.push(begin.elapsed());
@@ -212,6 +220,13 @@ fn the_article_benchmark_is_met() {
     let (precision, recall) = (sum.0 / (sum.0 + sum.1), sum.0 / (sum.0 + sum.2));
     let f1 = 2.0 * precision * recall / (precision + recall);
     times.sort();
+    guarded.sort();
+    unguarded.sort();
+    println!(
+        "median parse {:.2?}, without the guard {:.2?}",
+        guarded[guarded.len() / 2],
+        unguarded[unguarded.len() / 2]
+    );
     println!(
         "article extraction: F1 {f1:.3}, precision {precision:.3}, recall {recall:.3}, {} pages, {whole} as whole pages, median {:.1} ms, p95 {:.1} ms",
         truth.len(),
