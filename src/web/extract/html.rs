@@ -1,11 +1,13 @@
 //! A page to its text. Owns the choice between the article and the whole page. Runs on a thread with a large stack,
-//! and shows a document to a parser only after the guard has passed it.
+//! and works only on trees that the guard has made.
+
+use std::time::{Duration, Instant};
 
 use dom_query::Document as Dom;
 use dom_smoothie::{Article, Config, Readability, TextMode};
 use url::Url;
 
-use super::{Document, Extract, Extracted, Format, Wanted, plain, prescan, tidy};
+use super::{Document, Extract, Extracted, Format, Wanted, guard, markdown, plain, tidy};
 use crate::text::tokens;
 
 /// An article with less text than this may be a slip, in characters.
@@ -14,45 +16,59 @@ const SHORT: usize = 250;
 const SHORT_PAGE: usize = 2_000;
 /// An article that is less of a page than this is a slip, in percent.
 const SLIVER: usize = 5;
+/// After this a page is given as plain text. Shorter than the deadline of the thread, which can only leave it behind.
+const LIMIT: Duration = Duration::from_secs(8);
 
 /// The document that `html` is.
 pub(super) fn read(html: &str, url: &Url, wanted: Wanted) -> Document {
-    if !prescan::is_harmless(html) {
+    extracted(html, url, wanted, Instant::now() + LIMIT).unwrap_or_else(|| {
         let (title, text) = plain::text(html);
-        return Document { title, ..Document::plain(text, Extracted::Full) };
-    }
-    let dom = Dom::from(html);
+        Document { title, ..Document::plain(text, Extracted::Full) }
+    })
+}
+
+/// `None` where the guard refuses the page, or it takes too long.
+fn extracted(html: &str, url: &Url, wanted: Wanted, until: Instant) -> Option<Document> {
+    let in_time = || (Instant::now() < until).then_some(());
+    let parse = |html: &str| guard::parse(html, url.as_str().len());
+    let dom = parse(html)?;
     let base = base(&dom, url);
-    let full_tokens = tokens::count(&tidy::markdown(html));
+    let full_tokens = tokens::count(&markdown::of(&dom, until));
+    in_time()?;
     let found = if wanted.extract == Extract::Full { None } else { article(&dom, &base) };
-    let mut document = about(&dom, found.as_ref().map(|(article, _)| article));
+    in_time()?;
+    // What the library gives is a page like any other.
+    let found = found.and_then(|(article, doubtful)| Some((parse(&article.content)?, article, doubtful)));
+    let mut document = about(&dom, found.as_ref().map(|(_, article, _)| article));
     document.full_tokens = full_tokens;
     tidy::strip(&dom);
     let page = length(&dom.text());
-    let chosen = found.filter(|(article, doubtful)| {
-        wanted.extract == Extract::Article || !is_slip(article, *doubtful, page)
+    let chosen = found.filter(|(content, article, doubtful)| {
+        wanted.extract == Extract::Article || !is_slip(content, article, *doubtful, page)
     });
+    in_time()?;
     document.text = match chosen {
-        Some((article, _)) => {
+        Some((content, article, _)) => {
             document.extracted = Extracted::Article;
             match wanted.format {
                 Format::Text => article.text_content.to_string(),
-                format => form(&Dom::from(&*article.content), &base, format, wanted.links),
+                format => form(&content, &base, format, wanted.links, until),
             }
         }
-        None => form(&dom, &base, wanted.format, wanted.links),
+        None => form(&dom, &base, wanted.format, wanted.links, until),
     };
+    in_time()?;
     document.text = tidy::squeeze(&document.text);
     document.format = wanted.format;
-    document
+    Some(document)
 }
 
-fn form(dom: &Dom, base: &Url, format: Format, links: bool) -> String {
+fn form(dom: &Dom, base: &Url, format: Format, links: bool, until: Instant) -> String {
     tidy::clean(dom, base, links);
     match format {
         Format::Text => dom.formatted_text().to_string(),
         Format::Html => dom.body().map(|body| body.inner_html().to_string()).unwrap_or_default(),
-        Format::Markdown => tidy::markdown(&dom.html()),
+        Format::Markdown => markdown::of(dom, until),
     }
 }
 
@@ -65,9 +81,9 @@ fn article(dom: &Dom, base: &Url) -> Option<(Article, bool)> {
 }
 
 /// Whether what was found is no article: too little of the page, or, in doubt, a list of links.
-fn is_slip(article: &Article, doubtful: bool, page: usize) -> bool {
+fn is_slip(content: &Dom, article: &Article, doubtful: bool, page: usize) -> bool {
     let text = length(&article.text_content);
-    let links = || length(&Dom::from(&*article.content).select("a").text());
+    let links = || length(&content.select("a").text());
     text < SHORT.min(page / 2)
         || page > SHORT_PAGE && text * 100 < page * SLIVER
         || doubtful && links() * 2 > text

@@ -1,15 +1,17 @@
 //! A body to a document: what kind it is, and its text. Owns the kinds, the choice between the article and the whole
 //! page, and the bounds within which parsers of strangers' files run.
 
+mod guard;
 mod html;
-mod names;
+mod markdown;
 mod pdf;
 mod plain;
-mod prescan;
 mod tags;
 mod threads;
 mod tidy;
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;
 
@@ -191,6 +193,9 @@ impl Extractor {
         };
         let document = done.map_err(|failed| match (failed, kind) {
             (Failed::TooLong, _) => FetchError::Timeout,
+            (Failed::Busy, _) => FetchError::Unavailable(
+                "as many documents are being read as may be at once; try again in some seconds".into(),
+            ),
             (Failed::NoThread, _) => FetchError::Unavailable("no thread can be started".into()),
             (Failed::Panicked, Kind::Pdf) => FetchError::UnsupportedContentType("this PDF".into()),
             (Failed::Panicked, _) => FetchError::UnsupportedContentType("this page".into()),

@@ -85,7 +85,9 @@ impl Text {
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('&') {
+    // Without this a page of ampersands takes seconds.
+    let last = text.rfind(';').unwrap_or_default();
+    while let Some(at) = rest.find('&').filter(|at| text.len() - rest.len() + at < last) {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let found = rest[..rest.floor_char_boundary(12)]

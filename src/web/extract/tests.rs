@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn read(html: &str, wanted: Wanted) -> Document {
@@ -10,52 +12,49 @@ fn read(html: &str, wanted: Wanted) -> Document {
 
 const MARKDOWN: Wanted = Wanted { format: Format::Markdown, extract: Extract::Full, links: true };
 
-/// Each aborts or hangs at least one DOM extractor.
-fn hostile() -> Vec<(&'static str, String)> {
-    vec![
-        ("nested b", "<b>".repeat(50_000)),
-        ("nested b with text", "<b>x".repeat(50_000)),
-        ("nested div", "<div>".repeat(100_000)),
-        ("8k nested div", format!("{}deep{}", "<div>".repeat(8_000), "</div>".repeat(8_000))),
-        ("2k nested div", "<div>".repeat(2_000)),
-        ("attributes", format!("<p {}>x", (0..200_000).map(|n| format!("a{n}=b ")).collect::<String>())),
-        ("tables in tables", "<table><tr><td>".repeat(20_000)),
-        ("open formatting", (0..20_000).map(|n| format!("<p><i id={n}>x")).collect()),
-        ("svg", "<svg><g>".repeat(50_000)),
-        ("entities", "&".repeat(200_000)),
-        ("entities in an attribute", format!("<a title='{}'>x", "&".repeat(200_000))),
-        ("entities between ignored tags", "&&&&&&&&</x>".repeat(40_000)),
-        ("entities in a table", format!("<table>{}", "&&&&&&&&<tr>".repeat(40_000))),
-        ("open brackets", "<".repeat(200_000)),
-        ("open comments", "<!--".repeat(100_000)),
-        ("open raw text", "<script></scrip".repeat(100_000)),
-        ("cut tag", format!("<a {}", "x='".repeat(300_000))),
-        ("spaces", " ".repeat(1_000_000)),
-        ("end tags", format!("{}{}", "<div>".repeat(200), "</span>".repeat(90_000))),
-        ("selects", "<select><option>".repeat(30_000)),
-        ("a comment that ends by a slip", format!("<!--a--!>{}x", "<div>".repeat(60_000))),
-        ("a comment that ends late", format!("<!-- ---!-- --->{}x", "<b>".repeat(60_000))),
-        ("noscript around an open style", format!("<noscript><style></noscript>{}x", "<div>".repeat(60_000))),
-        ("noscript in the head", format!("<head><noscript><style></noscript>{}x", "<b>".repeat(60_000))),
-        ("512 nested", "<div>".repeat(512)),
-        ("nothing", String::new()),
-        ("256 nested", format!("{}text{}", "<div>".repeat(250), "</div>".repeat(250))),
-        ("lists", "<ul><li>".repeat(120)),
-    ]
+const AUTO: Wanted = Wanted { format: Format::Markdown, extract: Extract::Auto, links: true };
+const ARTICLE: Wanted = Wanted { format: Format::Html, extract: Extract::Article, links: true };
+
+/// Each page ends before the deadline, and what it says is found.
+async fn end(pages: Vec<(&'static str, String)>, wanted: &[Wanted]) {
+    let extractor = Extractor::new();
+    let url = Url::parse("https://example.com/").unwrap();
+    for (name, page) in pages {
+        for &wanted in wanted {
+            let body = format!("<html><title>t</title><body><p>first words</p>{page}").into_bytes();
+            let begin = Instant::now();
+            let done = extractor.document(body, "text/html", url.clone(), wanted).await;
+            let document = done.unwrap_or_else(|error| panic!("{name}: {error}"));
+            println!("{:.2?} {name}, {:?} as {:?}", begin.elapsed(), wanted.extract, document.format);
+            let all = wanted.extract != Extract::Article;
+            assert!(!all || document.text.contains("first words"), "{name}");
+        }
+    }
 }
 
 #[tokio::test]
-async fn hostile_pages_end() {
-    let extractor = Extractor::new();
-    let url = Url::parse("https://example.com/").unwrap();
-    for (name, page) in hostile() {
-        for extract in [Extract::Auto, Extract::Full] {
-            let wanted = Wanted { extract, ..Wanted::default() };
-            let body = format!("<html><title>t</title><body><p>first words</p>{page}").into_bytes();
-            let done = extractor.document(body, "text/html", url.clone(), wanted).await;
-            let document = done.unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(document.text.contains("first words"), "{name}");
-        }
+async fn pages_that_grow_in_the_parser_end() {
+    end(hostile::trees(), &[AUTO]).await;
+}
+
+#[tokio::test]
+async fn pages_that_are_long_to_read_end() {
+    end(hostile::tokens(), &[AUTO]).await;
+}
+
+#[tokio::test]
+async fn pages_that_extractors_multiply_end() {
+    end(hostile::costs(), &[AUTO, ARTICLE]).await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_page_overflows_the_stack(tags in prop::collection::vec(guard::tests::tag(), 1..9), times in 1..1_000_usize) {
+        let html = tags.concat().repeat(times);
+        let work = async || Extractor::new().document(html.into_bytes(), "text/html", Url::parse("https://example.com/").unwrap(), AUTO).await;
+        let done = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work());
+        prop_assert!(matches!(done, Ok(_) | Err(FetchError::Empty)), "{done:?}");
     }
 }
 
@@ -186,11 +185,19 @@ fn the_article_benchmark_is_met() {
     let truth: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&truth).unwrap();
     let mut scores = Vec::new();
     let mut times = Vec::new();
+    let (mut guarded, mut unguarded) = (Vec::new(), Vec::new());
     let mut whole = 0;
     for (id, expected) in &truth {
         let packed = std::fs::read(folder.join(format!("html/{id}.html.gz"))).unwrap();
         let mut html = String::new();
         std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut html).unwrap();
+        let begin = Instant::now();
+        assert!(guard::parse(&html, 100).is_some(), "{id} is refused");
+        guarded.push(begin.elapsed());
+        let begin = Instant::now();
+        let free = dom_query::Document::from(&*html);
+        unguarded.push(begin.elapsed());
+        drop(free);
         let begin = Instant::now();
         let document = read(&html, Wanted { format: Format::Text, ..Wanted::default() });
         times.push(begin.elapsed());
@@ -213,6 +220,13 @@ fn the_article_benchmark_is_met() {
     let (precision, recall) = (sum.0 / (sum.0 + sum.1), sum.0 / (sum.0 + sum.2));
     let f1 = 2.0 * precision * recall / (precision + recall);
     times.sort();
+    guarded.sort();
+    unguarded.sort();
+    println!(
+        "median parse {:.2?}, without the guard {:.2?}",
+        guarded[guarded.len() / 2],
+        unguarded[unguarded.len() / 2]
+    );
     println!(
         "article extraction: F1 {f1:.3}, precision {precision:.3}, recall {recall:.3}, {} pages, {whole} as whole pages, median {:.1} ms, p95 {:.1} ms",
         truth.len(),

@@ -13,6 +13,8 @@ use tokio::{
     time::timeout,
 };
 
+/// For a place; whoever gets none is told so while others still wait for their results.
+const WAIT: Duration = Duration::from_secs(5);
 const STACK: usize = 64 * 1024 * 1024;
 
 /// Why there is no result.
@@ -20,6 +22,7 @@ const STACK: usize = 64 * 1024 * 1024;
 pub(super) enum Failed {
     Panicked,
     TooLong,
+    Busy,
     NoThread,
 }
 
@@ -35,13 +38,13 @@ impl Threads {
         Self { places: Arc::new(Semaphore::new(number)), limit }
     }
 
-    /// Waits for a place, and then for the result at most as long as the limit says.
+    /// Waits for a place, though not long, and then for the result at most as long as the limit says.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failed> {
         let places = Arc::clone(&self.places);
-        let place = timeout(self.limit, places.acquire_owned()).await.map_err(|_| Failed::TooLong)?;
+        let place = timeout(self.limit.min(WAIT), places.acquire_owned()).await.map_err(|_| Failed::Busy)?;
         let place = place.map_err(|_| Failed::NoThread)?;
         let (answer, answered) = oneshot::channel();
         let body = move || {
@@ -88,6 +91,15 @@ mod tests {
         let hang = move || held.lock().unwrap().recv().is_err();
         assert_eq!(threads.run(hang).await, Err(Failed::TooLong));
         assert_eq!(threads.places.available_permits(), 1, "it keeps its place");
-        drop(release);
+        let (again, held) = mpsc::channel::<()>();
+        let held = std::sync::Mutex::new(held);
+        let hang = move || held.lock().unwrap().recv().is_err();
+        assert_eq!(threads.run(hang).await, Err(Failed::TooLong));
+        assert_eq!(threads.run(|| 1).await, Err(Failed::Busy), "no more threads than places");
+        drop((release, again));
+        while threads.places.available_permits() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(threads.run(|| 1).await, Ok(1), "places come back");
     }
 }

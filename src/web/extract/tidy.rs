@@ -1,15 +1,8 @@
-//! Makes HTML fit for reading: drops what is no content, makes links whole and short, and turns it into Markdown.
+//! Makes a tree fit for reading: drops what is no content, and makes links whole and short.
 
 use dom_query::{Document as Dom, NodeRef, Selection};
-use htmd::{
-    HtmlToMarkdown,
-    options::{BulletListMarker, Options},
-};
 use url::Url;
 
-/// What no reader of a page's text wants.
-const NOISE: [&str; 9] =
-    ["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "head"];
 /// The page around its content.
 const AROUND: &str = "script, style, noscript, template, svg, iframe, object, canvas, nav, header, footer, aside, form, \
     [hidden], [aria-hidden=true]";
@@ -93,18 +86,6 @@ fn head(table: &NodeRef<'_>) {
 
 fn within<'a>(node: &NodeRef<'a>, selector: &str) -> Selection<'a> {
     Selection::from(*node).select(selector)
-}
-
-/// The Markdown of HTML.
-pub(super) fn markdown(html: &str) -> String {
-    let options = Options {
-        bullet_list_marker: BulletListMarker::Dash,
-        ul_bullet_spacing: 1,
-        ol_number_spacing: 1,
-        ..Options::default()
-    };
-    let converter = HtmlToMarkdown::builder().options(options).skip_tags(NOISE.to_vec()).build();
-    converter.convert(html).unwrap_or_default()
 }
 
 /// At most one empty line in a row, no white space at the ends of lines; code stays as it is.
