@@ -1,6 +1,6 @@
 //! Findings as people and as programs read them. Owns the wording.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde_json::{Value, json};
 
@@ -119,7 +119,8 @@ fn transports(f: &Findings) -> String {
         None => {}
     }
     if let Some(endpoint) = &f.http_sse {
-        let _ = write!(text, ", HTTP+SSE (2024-11-05) with messages to {endpoint}");
+        text.push_str(", HTTP+SSE (2024-11-05) with messages to ");
+        text.push_str(endpoint);
     }
     text
 }
