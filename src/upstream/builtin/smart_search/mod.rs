@@ -130,7 +130,9 @@ fn all_failed(outcomes: &[Outcome]) -> Result<(), ToolError> {
     let message =
         "no search engine answered; details say why each failed; try again later, or fetch a known URL";
     let error = ToolError::new("all_engines_failed", message).with_details(json!({ "engines": engines }));
-    Err(ToolError { retryable: true, ..error })
+    let waits = outcomes.iter().filter_map(|outcome| outcome.result.as_ref().err()?.retry_after);
+    let retry_after_ms = waits.min().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+    Err(ToolError { retryable: true, retry_after_ms, ..error })
 }
 
 /// An empty index is no failure, but whoever asks should know that nothing can be found there.
