@@ -20,7 +20,7 @@ use crate::{
     store::Store,
     text::tokens,
     upstream::{
-        Caller, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream, stdio::StdioUpstream,
+        Caller, LOCAL, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream, stdio::StdioUpstream,
     },
 };
 
@@ -95,10 +95,13 @@ impl Snapshot {
         let store = match before.and_then(|b| b.store.clone()) {
             Some(store) => Some(store),
             None if needs_store(&config) => {
-                Some(Store::open(config.storage.path.as_deref(), config.storage.quota)?)
+                Some(Store::open_to_serve(config.storage.path.as_deref(), config.storage.quota)?)
             }
             None => None,
         };
+        if let Some(store) = &store {
+            store.divide(tenants(&config));
+        }
         let ledger = match (before.and_then(|b| b.ledger.clone()), &store) {
             (None, Some(store)) => Some(Arc::new(Ledger::open(store.clone())?)),
             (kept, _) => kept,
@@ -240,6 +243,17 @@ impl Route {
     }
 }
 
+fn tenant(key: &config::Key) -> &Arc<str> {
+    key.team.as_ref().unwrap_or(&key.name)
+}
+
+/// Whom the storage is divided among: the tenants of all keys, and that of calls without one.
+#[must_use]
+pub fn tenants(config: &Config) -> Vec<String> {
+    let keys = config.keys.iter().map(|key| tenant(key).to_string());
+    keys.chain([LOCAL.to_owned()]).collect()
+}
+
 /// Without the built-in tools and budgets nothing is stored, and no file is made.
 fn needs_store(config: &Config) -> bool {
     config.upstreams.iter().any(|u| u.target == Target::Builtin)
@@ -266,7 +280,7 @@ fn key(
         coercion: key.schema_coercion,
         caller: Caller {
             name: Arc::clone(&key.name),
-            tenant: Arc::clone(key.team.as_ref().unwrap_or(&key.name)),
+            tenant: Arc::clone(tenant(key)),
             program: key.caller == config::CallerKind::Program,
             memory: key.memory.clone().into(),
             index_fetches: key.index_fetches,

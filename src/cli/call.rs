@@ -16,6 +16,7 @@ use super::{FAILURE, USAGE, print, usage};
 use crate::{
     config::{self, CliOverrides, Config, Smart, Target},
     policy::budget::Ledger,
+    snapshot::tenants,
     store::Store,
     upstream::{
         Caller,
@@ -135,6 +136,7 @@ fn call(config: &Config, tool: &str, arguments: Value) -> Result<Result<Value, V
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start the runtime: {e}"))?;
     let store = Store::open(config.storage.path.as_deref(), config.storage.quota)?;
+    store.divide(tenants(config));
     let ledger = Arc::new(Ledger::open(store.clone())?);
     let smart = config.upstreams.iter().find(|u| u.target == Target::Builtin).map(|u| u.smart.clone());
     runtime.block_on(async {

@@ -18,8 +18,12 @@ edit it by hand. `config/` has examples, `config/defaults.toml` every key at its
 - Durations: `500ms`, `20s`, `5m`, `2h`. Sizes: `512B`, `64KiB`, `4MiB`, `1GB`. Rates: `10/s`, `120/min`, `1000/h`.
 - Budgets: `500k tokens/day`, `2M tokens/month`, in o200k tokens and by the calendar in UTC. Each tool call of the key holds before it goes out
   what it will probably take, and takes what it took: of a built-in tool the result, of another server the arguments and the result.
-  A call that does not fit is refused with `budget_exhausted`; lists, `ping`, `initialize`, `server/discover` and the tool
-  `smart_budget_guard` always go on. What was used outlives restarts and changes of the budget; it belongs to the key's name.
+  A call that does not fit is refused with `budget_exhausted`. A result of a built-in tool that is larger than what was held passes only if it
+  fits as well. What another server will answer is estimated (19 of the key's team's last 20 results of the tool were no larger), so that one
+  of its results may pass a limit; what is over it is shown as `over_by`, and the next call is refused. Lists, `ping`, `initialize`, `server/discover` and the
+  tool `smart_budget_guard` always go on. What was used outlives restarts and changes of the budget; it belongs to the key's name.
+- A tenant is a key's team, else the key's name; calls without a key are the tenant `local`. The storage is divided among the tenants of all
+  keys and `local`, and those that left something in it.
 - A secret is the value itself, `env:NAME` or `file:PATH` (without the line break at its end). It never shows up in
   problems, logs or records.
 - Relative paths start at the folder of the file. Without a file, journal and storage lie in `$XDG_STATE_HOME/smartgate`, else

@@ -289,10 +289,10 @@ pub(super) enum Local {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Storage {
-    /// A SQLite file. Default: beside the configuration file, or in the per-user state directory without one.
+    /// A SQLite file. Default: beside the configuration file, or in the per-user state directory without one. One `serve` at a time uses it; `call` and `index` work beside it.
     #[schemars(extend("default" = STORAGE))]
     pub(super) path: Option<At<PathText>>,
-    /// Largest size of the file. At it, expired entries are swept, and what does not fit is refused.
+    /// Largest size of the file. Each tenant has an equal share, and one share is for what belongs to none: the imported index and the budgets. At its share, a tenant's own kept pages and then its own references go, the oldest first; memory and fetched documents may take three quarters of it.
     #[schemars(extend("default" = QUOTA))]
     pub(super) quota: Option<At<SizeText>>,
 }

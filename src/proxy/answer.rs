@@ -79,11 +79,12 @@ impl Gateway {
         }
         let (mut head, rest) = sent?.into_parts();
         headers::strip_hop_by_hop(&mut head.headers);
-        if let Some(usage) = head.extensions.get::<Usage>() {
-            guard.tokens = Some(tokens(usage));
-        }
+        let usage = head.extensions.get::<Usage>();
         if let Some(spending) = spending {
-            spending.answered(head.extensions.get::<Usage>());
+            spending.answered(usage)?;
+        }
+        if let Some(usage) = usage {
+            guard.tokens = Some(tokens(usage));
         }
         if awaits == Awaits::Nothing && head.status.is_success() {
             return Ok(accepted(call, head));

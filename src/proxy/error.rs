@@ -288,13 +288,14 @@ fn walled(refused: &budget::Refused) -> String {
     let wall = &refused.wall;
     let resets_at = wall.resets_at.map_or("null".to_owned(), |at| format!("\"{}\"", rfc3339(at)));
     format!(
-        ",\"wall\":\"{}\",\"window\":\"{}\",\"unit\":\"{}\",\"limit\":{},\"used\":{},\"held\":{},\"requested\":{},\"resets_at\":{resets_at}",
+        ",\"wall\":\"{}\",\"window\":\"{}\",\"unit\":\"{}\",\"limit\":{},\"used\":{},\"held\":{},\"over_by\":{},\"requested\":{},\"resets_at\":{resets_at}",
         wall.scope.as_str(),
         wall.window.as_str(),
         wall.unit.as_str(),
         wall.limit,
         wall.used,
         wall.held,
+        wall.over_by,
         refused.requested,
     )
 }
@@ -369,11 +370,12 @@ pub(super) fn body(cause: &Cause, id: Option<&str>, trace_id: &str) -> String {
 /// (`limits.refusal = "tool_error"`).
 #[must_use]
 pub(super) fn tool_error(cause: &Cause, id: &str, trace_id: &str, modern: bool) -> String {
-    let retry = cause.retry_after().map_or(0, |d| d.as_millis());
+    let retry =
+        cause.retry_after().map(|d| format!("\"retry_after_ms\":{},", d.as_millis())).unwrap_or_default();
     // A model that is told to try again next month tries again at once.
     let retryable = !matches!(cause, Cause::BudgetExhausted(refused) if !soon(refused));
     let text = format!(
-        "{{\"error\":{{\"code\":\"{}\",\"message\":{},\"retryable\":{retryable},\"retry_after_ms\":{retry},\"details\":{{\"trace_id\":\"{trace_id}\"{}}}}}}}",
+        "{{\"error\":{{\"code\":\"{}\",\"message\":{},\"retryable\":{retryable},{retry}\"details\":{{\"trace_id\":\"{trace_id}\"{}}}}}}}",
         cause.reason(),
         serde_json::Value::from(cause.message().as_ref()),
         cause.data(),

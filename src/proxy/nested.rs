@@ -24,7 +24,7 @@ use crate::{
     metrics::Metrics,
     policy::access::Access,
     snapshot::{Route, Snapshot},
-    upstream::{BoxFuture, Nested, builtin::Usage},
+    upstream::{self, BoxFuture, Nested, builtin::Usage},
 };
 
 /// What the calls of one parent need; they may outlive its request, but not its record.
@@ -93,6 +93,7 @@ impl Children {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(JSON));
         let caller = self.key.as_ref().map(|k| k.facts.caller.clone()).unwrap_or_default();
+        let caller = upstream::Caller { wallet: None, ..caller };
         let outgoing = Outgoing {
             method: Method::POST,
             headers,

@@ -30,6 +30,7 @@ const ECHOED: u64 = 4_096;
 /// A tool call that a budget applies to.
 #[derive(Debug)]
 pub(super) struct Spend {
+    tenant: Arc<str>,
     wallet: Wallet,
     tool: String,
     price: Price,
@@ -46,7 +47,8 @@ enum Price {
 impl Spend {
     /// `None` where no budget applies: no key with one, no tool call, or the tool that tells of budgets.
     pub(super) fn of(caller: Caller<'_>, message: &Message<'_>, tools: &ToolSet) -> Option<Self> {
-        let wallet = caller.key?.facts.caller.wallet.as_ref()?;
+        let payer = &caller.key?.facts.caller;
+        let wallet = payer.wallet.clone()?;
         let builtin = caller.route.spec.target == Target::Builtin;
         let (tool, arguments) = if message.method.as_deref() == Some("tools/call") {
             (message.name.as_deref().unwrap_or_default(), message.arguments)
@@ -61,7 +63,7 @@ impl Spend {
             true => Price::Result(arguments.map_or(UNTOLD, most)),
             false => Price::Both(arguments.map_or_else(Vec::new, |a| a.bytes().to_vec())),
         };
-        Some(Self { wallet: wallet.clone(), tool: bounded(tool), price })
+        Some(Self { tenant: Arc::clone(&payer.tenant), wallet, tool: bounded(tool), price })
     }
 
     /// Holds what the call will probably take.
@@ -74,8 +76,9 @@ impl Spend {
             Price::Result(most) => (most, None),
             Price::Both(arguments) => {
                 let arguments = count(arguments).await;
-                let usual = self.wallet.ledger().averages.of(upstream, &self.tool);
+                let usual = self.wallet.ledger().estimates.of(&self.tenant, upstream, &self.tool);
                 let third = Third {
+                    tenant: self.tenant,
                     upstream: Arc::clone(upstream),
                     tool: self.tool,
                     arguments,
@@ -101,6 +104,7 @@ pub struct Spending {
 /// A call of a server outside the process.
 #[derive(Debug)]
 struct Third {
+    tenant: Arc<str>,
     upstream: Arc<str>,
     tool: String,
     arguments: u64,
@@ -127,11 +131,20 @@ impl Spending {
         }
     }
 
-    /// The response head is there; a built-in tool says with it what its result weighs.
-    pub(super) fn answered(&mut self, usage: Option<&Usage>) {
+    /// The response head is there; a built-in tool says with it what its result weighs. A result that is larger than
+    /// what was held, such as one from a long document behind a reference, passes only if the budget has room for it.
+    ///
+    /// # Errors
+    /// [`Cause::BudgetExhausted`]; then nothing is taken.
+    pub(super) fn answered(&mut self, usage: Option<&Usage>) -> Result<(), Cause> {
         if self.third.is_none() {
-            self.passed = Some(usage.map_or(0, |u| u.tokens_out));
+            let tokens = usage.map_or(0, |u| u.tokens_out);
+            if let Some(held) = &mut self.held {
+                held.raise(tokens).map_err(|refused| Cause::BudgetExhausted(Box::new(refused)))?;
+            }
+            self.passed = Some(tokens);
         }
+        Ok(())
     }
 
     /// Whether the result has to be kept for counting.
@@ -149,7 +162,7 @@ impl Spending {
             if output > 0
                 && let Some(held) = &self.held
             {
-                held.ledger().averages.learn(&third.upstream, &third.tool, output);
+                held.ledger().estimates.learn(&third.tenant, &third.upstream, &third.tool, output);
             }
             self.passed = Some(third.arguments.saturating_add(output));
             drop(self);

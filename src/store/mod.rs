@@ -1,11 +1,13 @@
 //! The one SQLite file behind memory, references, budgets and the search index. Owns opening, migrations, the
-//! one writer with its group commit, the readers, the quota and the sweeping of what has expired. What the rows
-//! mean belongs to those who write them; the schema of each is a file in `schema/`.
+//! one writer with its group commit, the readers, the quota and the sweeping of what has expired, and the lock of the
+//! gateway that serves from it. What the rows mean belongs to those who write them; the schema of each is a file in `schema/`.
 //!
 //! Invariant: a write that has returned is on disk, and one that failed left nothing behind.
 
+mod file;
 pub mod refs;
 mod schema;
+pub mod share;
 mod writer;
 
 #[cfg(test)]
@@ -13,27 +15,26 @@ mod tests;
 
 use std::{
     fmt,
+    fs::File,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
+use file::{BUSY, check, only_ours, open_reader, private_folder, settings, take_lock};
 use writer::{Committed, Job};
 
 /// Readers that stay open; more are opened while these are busy.
 const IDLE_READERS: usize = 4;
-/// How long to wait for another process that writes.
-const BUSY: Duration = Duration::from_secs(5);
-const PAGE: u32 = 4096;
 
 /// Why the storage cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreError {
-    /// It holds as much as `storage.quota` allows, or the disk is full.
+    /// It holds as much as `storage.quota` allows, in all or for this tenant, or the disk is full.
     Full,
     /// Anything else: what SQLite says.
     Unavailable(String),
@@ -42,7 +43,7 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => f.write_str("the storage is full: raise storage.quota, or free space on its disk"),
+            Self::Full => f.write_str("the storage is full, or this tenant's share of it: raise storage.quota, or free space on its disk"),
             Self::Unavailable(why) => write!(f, "the storage cannot be used: {why}"),
         }
     }
@@ -78,6 +79,7 @@ struct Inner {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+    _lock: Option<File>,
 }
 
 impl Drop for Inner {
@@ -99,12 +101,29 @@ impl Store {
     /// # Errors
     /// A sentence for the user: the file cannot be used, is damaged, or is of a later version.
     pub fn open(path: Option<&Path>, quota: u64) -> Result<Self, String> {
+        Self::start(path, quota, false)
+    }
+
+    /// [`Store::open`] for the gateway that serves from the file: there is one at a time, because levels of budgets,
+    /// holds and runs are in its memory. Others may read and write beside it.
+    ///
+    /// # Errors
+    /// As there; or another gateway serves from it.
+    pub fn open_to_serve(path: Option<&Path>, quota: u64) -> Result<Self, String> {
+        Self::start(path, quota, true)
+    }
+
+    fn start(path: Option<&Path>, quota: u64, serves: bool) -> Result<Self, String> {
         let place =
             path.map_or_else(|| "the storage in memory".to_owned(), |p| format!("storage {}", p.display()));
         let why = |e: rusqlite::Error| format!("{place}: {e}");
         if let Some(folder) = path.and_then(Path::parent) {
             private_folder(folder).map_err(|e| format!("{place}: {e}"))?;
         }
+        let lock = match path.filter(|_| serves) {
+            Some(path) => Some(take_lock(path).map_err(|e| format!("{place}: {e}"))?),
+            None => None,
+        };
         let mut connection = match path {
             Some(path) => Connection::open(path).map_err(why)?,
             None => Connection::open_in_memory().map_err(why)?,
@@ -116,14 +135,21 @@ impl Store {
         }
         settings(&connection, quota).map_err(why)?;
         schema::migrate(&mut connection).map_err(|e| format!("{place}: {e}"))?;
+        share::begin(&connection, quota).map_err(why)?;
         let (jobs, writer) = writer::start(connection).map_err(|e| format!("{place}: {e}"))?;
         let inner = Inner {
             path: path.map(Path::to_owned),
             jobs: Some(jobs),
             writer: Some(writer),
             readers: Mutex::default(),
+            _lock: lock,
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Gives each tenant its share; see [`share`].
+    pub fn divide(&self, tenants: Vec<String>) {
+        self.write_later(move |connection| share::divide(connection, &tenants));
     }
 
     /// Runs `job` on the writer, in a transaction that it may share with others; it resolves when that is on disk.
@@ -156,9 +182,19 @@ impl Store {
     where
         F: FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
     {
+        self.write_later_or(job, || {});
+    }
+
+    /// [`Store::write_later`], with what is to be done when it has not come to the disk.
+    pub fn write_later_or<F, G>(&self, job: F, failed: G)
+    where
+        F: FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
+        G: FnOnce() + Send + 'static,
+    {
         let done = |result: Result<(), StoreError>| {
             if let Err(error) = result {
                 tracing::error!(%error, "a write to the storage failed");
+                failed();
             }
         };
         if self.send(job, done).is_err() {
@@ -265,60 +301,4 @@ pub fn millis(time: SystemTime) -> i64 {
 
 fn gone() -> StoreError {
     StoreError::Unavailable("its writer has ended".into())
-}
-
-fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let reader = Connection::open_with_flags(path, flags)?;
-    reader.busy_timeout(BUSY)?;
-    Ok(reader)
-}
-
-fn check(connection: &Connection) -> Result<(), String> {
-    let found: rusqlite::Result<String> = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
-    match found {
-        Ok(text) if text == "ok" => Ok(()),
-        Ok(text) => Err(format!("it is damaged ({text}); restore a copy, or move it away to begin anew")),
-        Err(error) => {
-            Err(format!("it cannot be read as a SQLite file ({error}); restore a copy, or move it away"))
-        }
-    }
-}
-
-fn settings(connection: &Connection, quota: u64) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "page_size", PAGE)?;
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    // SQLite itself refuses what would make the file larger.
-    connection
-        .query_row(&format!("PRAGMA max_page_count = {}", (quota / u64::from(PAGE)).max(1)), [], |_| Ok(()))
-}
-
-#[cfg(unix)]
-fn private_folder(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    if folder.as_os_str().is_empty() {
-        return Ok(());
-    }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-#[cfg(not(unix))]
-fn private_folder(folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)
-}
-
-/// What the tools remember is nobody else's business.
-fn only_ours(path: &Path) {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        if let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
-            tracing::warn!(%error, path = %path.display(), "others may be able to read the storage");
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = path;
 }

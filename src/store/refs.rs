@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
-use super::now;
+use super::{now, share};
 
 /// Compression that costs less than the sync of the write.
 const LEVEL: i32 = 3;
@@ -12,6 +12,8 @@ const LEVEL: i32 = 3;
 pub const TTL: u32 = 3_600;
 /// Longest life, in seconds.
 pub const MAX_TTL: u32 = 86_400;
+
+pub(super) const GET: &str = "SELECT body, bytes FROM refs WHERE tenant = ?1 AND id = ?2 AND expires > ?3";
 
 /// A reference and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,10 +24,11 @@ pub struct Reference {
     pub expires: i64,
 }
 
-/// Keeps `text` for `ttl` seconds. The same text of the same tenant has one reference, which then lives longer.
+/// Keeps `text` for `ttl` seconds. The same text of the same tenant has one reference, which then lives longer. What the
+/// tenant's share does not hold goes: pages and references of its own, the oldest first.
 ///
 /// # Errors
-/// The storage's.
+/// The storage's; the tenant's share is full.
 pub fn put(connection: &Connection, tenant: &str, text: &str, ttl: u32) -> rusqlite::Result<Reference> {
     let expires = now() + i64::from(ttl.min(MAX_TTL)) * 1_000;
     let sha256: [u8; 32] = Sha256::digest(text).into();
@@ -33,26 +36,37 @@ pub fn put(connection: &Connection, tenant: &str, text: &str, ttl: u32) -> rusql
         "DELETE FROM refs WHERE tenant = ?1 AND sha256 = ?2 AND expires <= ?3",
         params![tenant, sha256, now()],
     )?;
-    let body = compress(text);
+    let renew =
+        "UPDATE refs SET expires = max(expires, ?3) WHERE tenant = ?1 AND sha256 = ?2 RETURNING id, expires";
+    let known = connection
+        .prepare_cached(renew)?
+        .query_row(params![tenant, sha256, expires], |row| {
+            Ok(Reference { id: row.get(0)?, expires: row.get(1)? })
+        })
+        .optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
     let id = format!("cx_{}", ulid::Ulid::generate());
-    connection.query_row(
-        "INSERT INTO refs (id, tenant, sha256, body, bytes, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-         ON CONFLICT (tenant, sha256) DO UPDATE SET expires = max(expires, excluded.expires)
-         RETURNING id, expires",
-        params![id, tenant, sha256, body, text.len() as i64, expires],
-        |row| Ok(Reference { id: row.get(0)?, expires: row.get(1)? }),
-    )
+    share::open(connection, tenant)?;
+    connection
+        .prepare_cached(
+            "INSERT INTO refs (id, tenant, sha256, body, bytes, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![id, tenant, sha256, compress(text), text.len() as i64, expires])?;
+    share::fit(connection, tenant, &id)?;
+    Ok(Reference { id, expires })
 }
 
-/// The text behind a reference of this tenant.
+/// The text behind a reference of this tenant. One search of one index by tenant and name: there is nothing by which
+/// another tenant's reference could be told from none.
 ///
 /// # Errors
 /// The storage's.
 pub fn get(connection: &Connection, tenant: &str, id: &str) -> rusqlite::Result<Option<String>> {
-    let sql = "SELECT body, bytes FROM refs WHERE id = ?1 AND tenant = ?2 AND expires > ?3";
-    let mut statement = connection.prepare_cached(sql)?;
+    let mut statement = connection.prepare_cached(GET)?;
     let found = statement
-        .query_row(params![id, tenant, now()], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?)))
+        .query_row(params![tenant, id, now()], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?)))
         .optional()?;
     Ok(found.and_then(|(body, bytes)| decompress(&body, usize::try_from(bytes).unwrap_or(0))))
 }

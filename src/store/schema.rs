@@ -3,13 +3,16 @@
 use rusqlite::{Connection, params};
 
 /// Each brings the schema one version further.
-const MIGRATIONS: [&str; 1] = [concat!(
-    include_str!("schema/refs.sql"),
-    include_str!("schema/memory.sql"),
-    include_str!("schema/ledger.sql"),
-    include_str!("schema/pages.sql"),
-    include_str!("schema/index.sql"),
-)];
+const MIGRATIONS: [&str; 2] = [
+    concat!(
+        include_str!("schema/refs.sql"),
+        include_str!("schema/memory.sql"),
+        include_str!("schema/ledger.sql"),
+        include_str!("schema/pages.sql"),
+        include_str!("schema/index.sql"),
+    ),
+    include_str!("schema/shares.sql"),
+];
 
 /// Tables whose rows end at `expires`.
 const EXPIRING: [&str; 4] = ["refs", "memory", "pages", "answers"];
@@ -46,4 +49,33 @@ pub(super) fn sweep(connection: &Connection, now: i64) -> rusqlite::Result<()> {
         while connection.execute(&sql, params![now, AT_A_TIME])? == AT_A_TIME as usize {}
     }
     connection.execute_batch("PRAGMA incremental_vacuum(1000)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_first_version_is_brought_up_to_date_with_what_is_in_it() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(MIGRATIONS[0]).unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO refs (tenant, id, sha256, body, bytes, expires) VALUES ('ada', 'cx', x'00', x'0102', 2, 9);
+                 INSERT INTO memory_tenants (number, tenant) VALUES (1, 'bob');
+                 INSERT INTO memory (tenant, namespace, id, content, sha256, tags, version, created, updated)
+                 VALUES (1, 'default', 'me', 'text', x'00', ' ', 1, 1, 1);",
+            )
+            .unwrap();
+        migrate(&mut connection).unwrap();
+        let mut shares =
+            connection.prepare("SELECT tenant, bytes - 65536, lasting FROM shares ORDER BY 1").unwrap();
+        let shares: Vec<(String, i64, i64)> = shares
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(shares, [("ada".into(), 1_028, 0), ("bob".into(), 1_038, 1_038)]);
+    }
 }

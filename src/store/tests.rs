@@ -1,6 +1,7 @@
 //! The store against a real file.
 
 use super::*;
+use crate::search::local::{self, Document, OPERATOR};
 
 const QUOTA: u64 = 64 << 20;
 
@@ -49,6 +50,7 @@ fn a_failed_job_undoes_itself_and_nothing_else() {
 
 #[test]
 fn what_does_not_fit_the_quota_is_refused_and_the_rest_goes_on() {
+    // Documents of the operator: they are in nobody's share.
     let (_folder, _, store) = on_disk(1 << 20);
     let noise = |seed: u64| -> String {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -56,8 +58,8 @@ fn what_does_not_fit_the_quota_is_refused_and_the_rest_goes_on() {
     };
     let results: Vec<_> = (0..12)
         .map(|n| {
-            let text = noise(n);
-            store.write_blocking(move |c| refs::put(c, "ada", &text, 60))
+            let document = Document::new(&format!("file:///{n}"), "", &noise(n)).unwrap();
+            store.write_blocking(move |c| local::add(c, OPERATOR, &document))
         })
         .collect();
     assert!(results[0].is_ok());
@@ -84,6 +86,33 @@ fn a_file_of_a_later_version_is_left_alone() {
     drop(store);
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     assert!(Store::open(Some(&path), QUOTA).unwrap_err().contains("newer smartgate"));
+}
+
+#[test]
+fn one_gateway_serves_from_a_file_and_others_work_beside_it() {
+    let (_folder, path, beside) = on_disk(QUOTA);
+    let serving = Store::open_to_serve(Some(&path), QUOTA).unwrap();
+    let why = Store::open_to_serve(Some(&path), QUOTA).unwrap_err();
+    assert!(why.contains("another smartgate") && why.contains("storage.path"), "{why}");
+    let kept = beside.write_blocking(|c| refs::put(c, "ada", "text", 60)).unwrap();
+    let found = serving.read_blocking(move |c| refs::get(c, "ada", &kept.id)).unwrap();
+    assert_eq!(found.as_deref(), Some("text"));
+    drop(serving);
+    assert!(Store::open_to_serve(Some(&path), QUOTA).is_ok());
+    assert!(Store::open_to_serve(None, QUOTA).is_ok() && Store::open_to_serve(None, QUOTA).is_ok());
+}
+
+#[test]
+fn a_reference_is_one_search_by_tenant_and_name() {
+    let store = Store::open(None, QUOTA).unwrap();
+    let plan: Vec<String> = store
+        .read_blocking(|c| {
+            c.prepare(&format!("EXPLAIN QUERY PLAN {}", refs::GET))?
+                .query_map(["ada", "cx", "1"], |row| row.get(3))?
+                .collect()
+        })
+        .unwrap();
+    assert_eq!(plan, ["SEARCH refs USING INDEX sqlite_autoindex_refs_1 (tenant=? AND id=?)"]);
 }
 
 #[test]

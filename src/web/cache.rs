@@ -1,13 +1,14 @@
 //! Pages as they came, kept in the storage to be asked for again only when they have changed. Owns what may be kept,
 //! for whom and for how long: RFC 9111 as far as one reader of pages needs it.
 //!
-//! Invariant: what a tenant has fetched is nobody else's business: each has kept pages of its own.
+//! Invariant: what a tenant has fetched is nobody else's business: each has kept pages of its own, found by owner and
+//! URL in one search, and a tenant's pages make room for its own alone.
 
 use http::{HeaderMap, HeaderValue, header};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Store, StoreError, now};
+use crate::store::{Store, StoreError, now, share};
 
 /// Freshness where the server says nothing, in milliseconds.
 const DEFAULT: i64 = 300_000;
@@ -125,7 +126,7 @@ pub(super) async fn find(store: &Store, owner: &str, url: &str) -> Result<Option
 
 fn get(connection: &Connection, owner: &str, url: &str) -> rusqlite::Result<Option<Kept>> {
     let sql = "SELECT owner, response, body, bytes, fresh_until FROM pages
-        WHERE url = ?1 AND owner = ?2 AND expires > ?3";
+        WHERE owner = ?2 AND url = ?1 AND expires > ?3";
     let now = now();
     let row = connection.prepare_cached(sql)?.query_row(params![url, owner, now], |row| {
         let packed: Vec<u8> = row.get(2)?;
@@ -156,13 +157,14 @@ pub(super) fn put(store: &Store, owner: &str, url: &str, head: Head, body: &[u8]
         let fresh_until = now() + permission.fresh;
         let expires = fresh_until + if head.can_be_asked_about() { STALE } else { 0 };
         let response = serde_json::to_string(&head).unwrap_or_default();
-        connection
-            .execute(
-                "INSERT OR REPLACE INTO pages (owner, url, response, body, bytes, fresh_until, expires)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![owner, url, response, packed, bytes, fresh_until, expires],
-            )
-            .map(drop)
+        share::open(connection, &owner)?;
+        connection.execute(
+            "INSERT INTO pages (owner, url, response, body, bytes, fresh_until, expires)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (owner, url) DO UPDATE SET response = excluded.response,
+             body = excluded.body, bytes = excluded.bytes, fresh_until = excluded.fresh_until, expires = excluded.expires",
+            params![owner, url, response, packed, bytes, fresh_until, expires],
+        )?;
+        share::fit_page(connection, &owner)
     });
 }
 

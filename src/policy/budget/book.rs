@@ -10,11 +10,9 @@ use std::{
 
 use super::{
     calendar::Window,
+    handles::{Fault, Handles, Hold, Run, known, room},
     wall::{Account, Scope, Unit, View, Wall},
 };
-
-/// Holds of one tenant, and runs of one, at a time.
-const MOST: usize = 1_000;
 
 /// Levels stay below this, so that they fit the storage's integers.
 const TOP: u64 = i64::MAX as u64;
@@ -42,22 +40,6 @@ impl Level {
     }
 }
 
-/// A hold under a handle.
-#[derive(Debug)]
-struct Hold {
-    tenant: Arc<str>,
-    walls: Arc<[Wall]>,
-    tokens: u64,
-    ends: i64,
-}
-
-#[derive(Debug)]
-struct Run {
-    tenant: Arc<str>,
-    walls: Vec<Wall>,
-    ends: i64,
-}
-
 /// Why tokens may not be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
@@ -67,26 +49,12 @@ pub struct Refused {
     pub requested: u64,
 }
 
-/// Why a handle cannot be made or used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
-    /// A wall has too little left.
-    Refused(Refused),
-    /// No such hold of this tenant, or it has expired.
-    NoHold,
-    /// No such run of this tenant, or it has expired.
-    NoRun,
-    /// The tenant has as many as it may have.
-    TooMany(usize),
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Book {
     levels: HashMap<Account, Level>,
-    holds: HashMap<Arc<str>, Hold>,
-    runs: HashMap<Arc<str>, Run>,
-    /// When holds and runs end, soonest first.
-    ends: BTreeSet<(i64, Arc<str>)>,
+    tenants: HashMap<Arc<str>, Handles>,
+    /// When holds and runs end, soonest first: time, tenant, handle.
+    ends: BTreeSet<(i64, Arc<str>, Arc<str>)>,
     unsaved: HashMap<(Account, i64), u64>,
     /// Whether a write is queued that has not begun.
     saving: bool,
@@ -114,8 +82,9 @@ impl Book {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// Gives back what could not be saved.
+    /// Gives back what could not be saved, also if nothing was taken.
     pub(super) fn keep_unsaved(&mut self, failed: HashMap<(Account, i64), u64>) {
+        self.saving = false;
         for (at, used) in failed {
             *self.unsaved.entry(at).or_default() += used;
         }
@@ -136,12 +105,26 @@ impl Book {
                 return Err(Refused { requested: wall.account.unit.of(tokens), wall: view });
             }
         }
+        self.take(walls, tokens, now);
+        Ok(())
+    }
+
+    /// Holds `to` tokens in the place of `from`, or goes on to hold these.
+    pub(super) fn raise(&mut self, walls: &[Wall], from: u64, to: u64, now: i64) -> Result<(), Refused> {
+        self.settle(walls, from, None, now);
+        let raised = self.hold(walls, to, now);
+        if raised.is_err() {
+            self.take(walls, from, now);
+        }
+        raised
+    }
+
+    fn take(&mut self, walls: &[Wall], tokens: u64, now: i64) {
         for wall in walls {
             if let Some(level) = self.level(&wall.account, now) {
                 level.held += wall.account.unit.of(tokens);
             }
         }
-        Ok(())
     }
 
     /// Ends a hold: `used` tokens count from now on, the rest is free; `None` frees it all.
@@ -179,10 +162,10 @@ impl Book {
         (now, ends): (i64, i64),
     ) -> Result<(), Fault> {
         self.expire(now);
-        room(self.holds.values().map(|h| &h.tenant), tenant)?;
+        room(self.of(tenant).holds.len())?;
         self.hold(&walls, tokens, now).map_err(Fault::Refused)?;
-        self.ends.insert((ends, Arc::clone(id)));
-        self.holds.insert(Arc::clone(id), Hold { tenant: Arc::clone(tenant), walls, tokens, ends });
+        self.ends.insert((ends, Arc::clone(tenant), Arc::clone(id)));
+        self.of(tenant).holds.insert(Arc::clone(id), Hold { walls, tokens, ends });
         Ok(())
     }
 
@@ -195,11 +178,9 @@ impl Book {
         now: i64,
     ) -> Result<Arc<[Wall]>, Fault> {
         self.expire(now);
-        if self.holds.get(id).is_none_or(|h| *h.tenant != *tenant) {
-            return Err(Fault::NoHold);
-        }
-        let (id, hold) = self.holds.remove_entry(id).ok_or(Fault::NoHold)?;
-        self.ends.remove(&(hold.ends, id));
+        let (name, handles) = known(&mut self.tenants, tenant).ok_or(Fault::NoHold)?;
+        let (id, hold) = handles.holds.remove_entry(id).ok_or(Fault::NoHold)?;
+        self.ends.remove(&(hold.ends, name, id));
         self.settle(&hold.walls, hold.tokens, used, now);
         Ok(hold.walls)
     }
@@ -213,7 +194,7 @@ impl Book {
         (now, ends): (i64, i64),
     ) -> Result<(), Fault> {
         self.expire(now);
-        room(self.runs.values().map(|r| &r.tenant), tenant)?;
+        room(self.of(tenant).runs.len())?;
         let wall = |&(unit, limit): &(Unit, u64)| Wall {
             account: Account { scope: Scope::Run, name: Arc::clone(id), window: Window::Run, unit },
             limit,
@@ -222,31 +203,30 @@ impl Book {
         for wall in &walls {
             self.levels.insert(wall.account.clone(), Level::new(Window::Run, now));
         }
-        self.ends.insert((ends, Arc::clone(id)));
-        self.runs.insert(Arc::clone(id), Run { tenant: Arc::clone(tenant), walls, ends });
+        self.ends.insert((ends, Arc::clone(tenant), Arc::clone(id)));
+        self.of(tenant).runs.insert(Arc::clone(id), Run { walls, ends });
         Ok(())
     }
 
     /// The walls of a run.
     pub(super) fn run(&mut self, id: &str, tenant: &str, now: i64) -> Result<&[Wall], Fault> {
         self.expire(now);
-        match self.runs.get(id) {
-            Some(run) if *run.tenant == *tenant => Ok(&run.walls),
-            _ => Err(Fault::NoRun),
-        }
+        let run = self.tenants.get(tenant).and_then(|handles| handles.runs.get(id));
+        run.map(|run| run.walls.as_slice()).ok_or(Fault::NoRun)
     }
 
     /// Closes a run; where its walls stood.
     pub(super) fn close_run(&mut self, id: &str, tenant: &str, now: i64) -> Result<Vec<View>, Fault> {
         let walls = self.run(id, tenant, now)?.to_vec();
         let views = self.views(&walls, now);
-        self.forget_run(id);
+        self.forget_run(tenant, id);
         Ok(views)
     }
 
-    fn forget_run(&mut self, id: &str) {
-        let Some((id, run)) = self.runs.remove_entry(id) else { return };
-        self.ends.remove(&(run.ends, id));
+    fn forget_run(&mut self, tenant: &str, id: &str) {
+        let Some((name, handles)) = known(&mut self.tenants, tenant) else { return };
+        let Some((id, run)) = handles.runs.remove_entry(id) else { return };
+        self.ends.remove(&(run.ends, name, id));
         for wall in &run.walls {
             self.levels.remove(&wall.account);
         }
@@ -254,13 +234,17 @@ impl Book {
 
     /// Frees holds and forgets runs whose time is over.
     fn expire(&mut self, now: i64) {
-        while self.ends.first().is_some_and(|(ends, _)| *ends <= now) {
-            let Some((_, id)) = self.ends.pop_first() else { return };
-            if let Some(hold) = self.holds.remove(&id) {
+        while self.ends.first().is_some_and(|(ends, ..)| *ends <= now) {
+            let Some((_, tenant, id)) = self.ends.pop_first() else { return };
+            if let Some(hold) = self.of(&tenant).holds.remove(&id) {
                 self.settle(&hold.walls, hold.tokens, None, now);
             }
-            self.forget_run(&id);
+            self.forget_run(&tenant, &id);
         }
+    }
+
+    fn of(&mut self, tenant: &Arc<str>) -> &mut Handles {
+        self.tenants.entry(Arc::clone(tenant)).or_default()
     }
 
     fn view(&mut self, wall: &Wall, now: i64) -> View {
@@ -279,8 +263,4 @@ impl Book {
         level.roll(account.window, now);
         Some(level)
     }
-}
-
-fn room<'a>(owners: impl Iterator<Item = &'a Arc<str>>, tenant: &Arc<str>) -> Result<(), Fault> {
-    if owners.filter(|t| *t == tenant).count() >= MOST { Err(Fault::TooMany(MOST)) } else { Ok(()) }
 }

@@ -4,9 +4,10 @@
 //! Invariant: nothing here waits for the storage. Levels live in memory under one lock, taken for moments; what was
 //! used is written behind. Holds and runs are in memory alone, so the end of the process frees them.
 
-mod average;
 mod book;
 mod calendar;
+mod estimate;
+mod handles;
 mod rows;
 mod wall;
 
@@ -14,16 +15,18 @@ mod wall;
 mod tests;
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use crate::store::{self, Store};
-pub use average::Averages;
 use book::Book;
-pub use book::{Fault, Refused};
+pub use book::Refused;
 pub use calendar::{Window, rfc3339};
+pub use estimate::Estimates;
+pub use handles::Fault;
 pub use wall::{Account, Scope, Unit, View, Wall, tightest};
 
 /// Longer than any window, in milliseconds.
@@ -35,7 +38,7 @@ type Clock = Box<dyn Fn() -> i64 + Send + Sync>;
 pub struct Ledger {
     book: Arc<Mutex<Book>>,
     /// What results of tools weigh as a rule.
-    pub averages: Averages,
+    pub estimates: Estimates,
     store: Option<Store>,
     clock: Clock,
 }
@@ -76,7 +79,7 @@ impl Ledger {
                 .map_err(|_| "the ledger cannot be read".to_owned())?
                 .map_err(|e| format!("the ledger cannot be read: {e}"))?;
         }
-        Ok(Self { book: Arc::new(Mutex::new(book)), averages: Averages::default(), store, clock })
+        Ok(Self { book: Arc::new(Mutex::new(book)), estimates: Estimates::default(), store, clock })
     }
 
     /// Where walls stand.
@@ -174,14 +177,17 @@ impl Ledger {
             return;
         }
         // The book alone: a job that held the storage could be the last to let go of it, and wait for itself.
-        let book = Arc::clone(&self.book);
-        store.write_later(move |connection| {
-            let unsaved = lock(&book).take_unsaved();
-            let added = rows::add(connection, &unsaved);
-            if added.is_err() {
-                lock(&book).keep_unsaved(unsaved);
-            }
-            added
+        let (book, again) = (Arc::clone(&self.book), Arc::clone(&self.book));
+        let taken = Arc::new(Mutex::new(HashMap::new()));
+        let failed = Arc::clone(&taken);
+        let job = move |connection: &_| {
+            let mut taken = lock(&taken);
+            *taken = lock(&book).take_unsaved();
+            rows::add(connection, &taken)
+        };
+        store.write_later_or(job, move || {
+            let unsaved = std::mem::take(&mut *lock(&failed));
+            lock(&again).keep_unsaved(unsaved);
         });
     }
 
@@ -190,8 +196,8 @@ impl Ledger {
     }
 }
 
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The walls that a caller's calls draw on. Cheap to clone.
@@ -257,6 +263,19 @@ impl Held {
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.wallet.ledger
+    }
+
+    /// Holds `tokens` in all from now on, if they are more.
+    ///
+    /// # Errors
+    /// The wall that refused; then what was held still is.
+    pub fn raise(&mut self, tokens: u64) -> Result<(), Refused> {
+        if tokens > self.tokens {
+            let ledger = &self.wallet.ledger;
+            ledger.book().raise(&self.wallet.walls, self.tokens, tokens, ledger.now())?;
+            self.tokens = tokens;
+        }
+        Ok(())
     }
 
     /// Counts what the call used in the end, less or more than was held.

@@ -97,6 +97,26 @@ fn more_than_was_held_counts_and_refuses_what_comes_next() {
 }
 
 #[test]
+fn a_hold_grows_as_far_as_there_is_room() {
+    let (ledger, _) = clocked(None);
+    let id = ledger.open_run(&"ada".into(), &[(Unit::Calls, 2)], Duration::from_secs(60)).unwrap().0;
+    let mut walls = ledger.run("ada", &id).unwrap();
+    walls.push(wall("ada", Window::Day, 100));
+    let wallet = wallet(&ledger, &walls);
+    let (mut one, other) = (wallet.hold(10).unwrap(), wallet.hold(30).unwrap());
+    one.raise(60).unwrap();
+    one.raise(5).unwrap();
+    assert_eq!((one.tokens(), levels(&ledger, &walls)), (60, vec![(0, 2, 0), (0, 90, 10)]));
+    let refused = one.raise(71).unwrap_err();
+    assert_eq!((refused.requested, refused.wall.remaining, refused.wall.held), (71, 70, 30));
+    assert_eq!(levels(&ledger, &walls)[1], (0, 90, 10), "what was held still is");
+    drop(other);
+    one.raise(100).unwrap();
+    one.commit(100);
+    assert_eq!(levels(&ledger, &walls), [(1, 0, 1), (100, 0, 0)]);
+}
+
+#[test]
 fn warns_at_four_fifths() {
     let (ledger, _) = clocked(None);
     let walls = [wall("ada", Window::Day, 100)];
@@ -229,8 +249,30 @@ fn what_cannot_be_saved_goes_with_the_next_write() {
     assert_eq!(used, 12);
 }
 
+#[test]
+fn what_a_failed_commit_undoes_is_saved_again() {
+    let store = Store::open(None, 64 << 20).unwrap();
+    let (ledger, _) = clocked(Some(store.clone()));
+    let walls = [wall("ada", Window::Month, 1_000)];
+    // A row that has no parent when the transaction ends.
+    let poison = "CREATE TABLE parents (id INTEGER PRIMARY KEY);
+        CREATE TABLE children (parent REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
+        CREATE TRIGGER poison AFTER INSERT ON ledger BEGIN INSERT INTO children VALUES (9); END;";
+    store.write_blocking(move |c| c.execute_batch(poison)).unwrap();
+    ledger.record(&walls, 5);
+    // It may share the transaction that fails.
+    drop(store.write_blocking(|_| Ok(())));
+    store.write_blocking(|c| c.execute_batch("DROP TRIGGER poison")).unwrap();
+    ledger.record(&walls, 7);
+    store.write_blocking(|_| Ok(())).unwrap();
+    let used: i64 =
+        store.read_blocking(|c| c.query_row("SELECT used FROM ledger", [], |r| r.get(0))).unwrap();
+    assert_eq!(used, 12);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
+    Raise(usize, u64),
     Hold(u64),
     Commit(usize, u64),
     Release(usize),
@@ -242,6 +284,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..600_u64).prop_map(Step::Hold),
         3 => (any::<usize>(), 0..700_u64).prop_map(|(n, t)| Step::Commit(n, t)),
+        2 => (any::<usize>(), 0..900_u64).prop_map(|(n, t)| Step::Raise(n, t)),
         2 => any::<usize>().prop_map(Step::Release),
         1 => (0..300_u64).prop_map(Step::Record),
         1 => (1..40 * HOUR).prop_map(Step::Wait),
@@ -302,6 +345,17 @@ proptest! {
                         model.held += tokens;
                         holds.push(held);
                     }
+                }
+                Step::Raise(n, tokens) if !holds.is_empty() => {
+                    let at = n % holds.len();
+                    let held: &mut Held = &mut holds[at];
+                    let before = held.tokens();
+                    model.held -= before;
+                    let has_room = model.has_room(tokens);
+                    let raised = held.raise(tokens).is_ok();
+                    assert_eq!(raised, tokens <= before || has_room);
+                    model.held += if raised { tokens.max(before) } else { before };
+                    assert_eq!(held.tokens(), if raised { tokens.max(before) } else { before });
                 }
                 Step::Commit(n, tokens) if !holds.is_empty() => {
                     let held = holds.swap_remove(n % holds.len());

@@ -1,6 +1,7 @@
 //! Walls: what limits whom, in which window, in which unit. Owns how a level is shown.
 //!
-//! Invariant of what is shown: `used + held + remaining = limit`. What lies beyond the limit is `over_by`.
+//! Invariant of what is shown: `used + held + remaining = limit`, always. What is used or held beyond the limit is not in
+//! these but in `over_by`, so that `used + held + over_by` is all that there is.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{snippet, url};
 use crate::{
-    store::{now, refs},
+    store::{now, refs, share},
     text::words::{self, Language},
 };
 
@@ -25,7 +25,7 @@ pub const OPERATOR: &str = "";
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 /// Longest title kept, in characters.
 const MAX_TITLE: usize = 300;
-/// Documents that a tenant may have of its own; the oldest make room, so that one tenant does not fill the storage.
+/// Documents that a tenant may have of its own; the oldest make room, here and when its share of the storage is full.
 const MOST_OWN: usize = 5_000;
 
 /// A document ready to be added: all that takes time is done, so that the writer is not kept.
@@ -106,31 +106,38 @@ impl Document {
     }
 }
 
-/// Adds a document for a tenant, in the place of what its URL had. Of a tenant's own, the latest 5,000 stay.
+/// Adds a document for a tenant, in the place of what its URL had. Of a tenant's own, the latest 5,000 stay, or as many as
+/// its share of the storage holds.
 ///
 /// # Errors
 /// The storage's.
 pub fn add(connection: &Connection, tenant: &str, document: &Document) -> rusqlite::Result<Added> {
-    let added = put(connection, tenant, document)?;
-    if tenant != OPERATOR && added == Added::New {
-        make_room(connection, tenant, MOST_OWN)?;
+    if tenant == OPERATOR {
+        return put(connection, tenant, document);
     }
+    share::open(connection, tenant)?;
+    let added = put(connection, tenant, document)?;
+    make_room(connection, tenant, MOST_OWN)?;
+    // The newest is the last to go.
+    while !share::lasting_fits(connection, tenant)? && forget_oldest(connection, tenant, 1)? > 0 {}
+    share::fit_lasting(connection, tenant)?;
     Ok(added)
 }
 
 fn make_room(connection: &Connection, tenant: &str, most: usize) -> rusqlite::Result<()> {
     let sql = "SELECT count(*) FROM documents WHERE tenant = ?1";
     let count: i64 = connection.prepare_cached(sql)?.query_row([tenant], |row| row.get(0))?;
-    let over = count - most as i64;
-    if over <= 0 {
-        return Ok(());
-    }
+    forget_oldest(connection, tenant, (count - most as i64).max(0)).map(drop)
+}
+
+fn forget_oldest(connection: &Connection, tenant: &str, count: i64) -> rusqlite::Result<usize> {
     let sql = "SELECT document FROM documents WHERE tenant = ?1 ORDER BY added, document LIMIT ?2";
     let oldest: Vec<i64> = connection
         .prepare_cached(sql)?
-        .query_map(params![tenant, over], |row| row.get(0))?
+        .query_map(params![tenant, count], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    oldest.into_iter().try_for_each(|id| delete(connection, &table(tenant), id))
+    oldest.iter().try_for_each(|id| delete(connection, &table(tenant), *id))?;
+    Ok(oldest.len())
 }
 
 fn put(connection: &Connection, tenant: &str, document: &Document) -> rusqlite::Result<Added> {

@@ -5,7 +5,7 @@ use std::{panic::resume_unwind, sync::Arc};
 
 use tokio::sync::Semaphore;
 
-use super::{smart_search::Search, tool::ToolError};
+use super::{smart_budget_guard::Unconfirmed, smart_search::Search, tool::ToolError};
 use crate::{
     config,
     policy::budget::Ledger,
@@ -24,6 +24,7 @@ pub(super) struct Services {
     pub(super) ledger: Arc<Ledger>,
     pub(super) search: Search,
     pub(super) fetcher: Fetcher,
+    pub(super) unconfirmed: Unconfirmed,
     workers: Arc<Semaphore>,
 }
 
@@ -31,7 +32,8 @@ impl Services {
     pub(super) fn new(settings: &config::Smart, store: Store, ledger: Arc<Ledger>) -> Self {
         let search = Search::new(&settings.engines);
         let fetcher = Fetcher::new(&settings.fetch, store.clone());
-        Self { store, ledger, search, fetcher, workers: Arc::new(Semaphore::new(WORKERS)) }
+        let workers = Arc::new(Semaphore::new(WORKERS));
+        Self { store, ledger, search, fetcher, unconfirmed: Unconfirmed::default(), workers }
     }
 }
 
@@ -90,7 +92,7 @@ impl From<StoreError> for ToolError {
         match error {
             StoreError::Full => Self::new(
                 "quota_exceeded",
-                "the storage is full; forget something, or ask its operator for room",
+                "the storage, or your share of it, is full; forget something, or ask its operator for room",
             ),
             StoreError::Unavailable(_) => Self {
                 retryable: true,

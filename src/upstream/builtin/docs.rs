@@ -14,10 +14,18 @@ This part of the page is made from the same table as `tools/list`; a test keeps 
 model, `smartgate call TOOL key=value ...` runs one on the command line.
 
 - Results carry `structuredContent` and the same JSON as text. Failures are results with `isError` and the text
-  `{\"error\":{\"code\",\"message\",\"retryable\",\"details\"}}`.
+  `{\"error\":{\"code\",\"message\",\"retryable\",\"retry_after_ms\",\"details\"}}`, the last two where they say something.
 - `usage` says what a call worked on (`tokens_in`), gave back (`tokens_out`) and kept out of the caller's context (`tokens_saved`), in
-  o200k tokens. Text that a model sent inline has cost it already and is never counted as saved.
-- A `ref` (`cx_...`) is a document kept for an hour, for its tenant alone: the key's team, else its name, else `local`.
+  o200k tokens. Text that a model sent inline has cost it already and is never counted as saved,
+  nor is a result that is given a second time. `tokens_charged` is what the call took from the key's budget, 0 without one and for
+  `smart_budget_guard`; a step of `smart_pipe` takes nothing by itself.
+- A `ref` (`cx_...`) is a document kept for an hour, for its tenant alone: the key's team, else its name, else `local`. References and kept pages
+  of a tenant that is over its share of the storage go, the oldest first; another tenant's never do.
+- What belongs to another tenant is unknown: every name that a caller can give (`ref`, `cursor`, `run`, `reservation`, `key`, `id`) is looked
+  up once, under the tenant and the name together, so that the answer and the work are the same as for a name that never was.
+- `max_tokens` of `smart_pipe` is for the whole result without its `usage`: the lines of the steps first, up to a quarter for the pages that
+  were read, and what is left for the outputs; an output that does not fit is cut and kept behind a `ref`. The lines are there in any case.
+- `used + held + remaining = limit` on every wall, always; what lies beyond the limit is `over_by` beside them.
 - Numbers and booleans are also taken as text, `null` as absent.
 ";
 /// What follows it is written by hand.

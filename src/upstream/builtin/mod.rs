@@ -20,6 +20,8 @@ mod usage;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

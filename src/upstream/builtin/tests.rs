@@ -47,15 +47,21 @@ impl Client {
         Self { caller: Caller { memory: Arc::new(scopes), ..self.caller.clone() }, ..self.clone() }
     }
 
-    /// The structured result, or the error of a tool that fails.
-    pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Value> {
+    /// The body of the answer.
+    pub(super) async fn answer(&self, tool: &str, arguments: Value) -> String {
         let params = json!({"name": tool, "arguments": arguments});
         let mut request =
             post(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string());
         request.extensions_mut().insert(self.caller.clone());
         let body = self.builtin.call(request).await.expect("never fails").into_body();
         let body = body.collect().await.expect("a whole body").to_bytes();
-        let mut result = serde_json::from_slice::<Value>(&body).expect("JSON")["result"].take();
+        String::from_utf8(body.to_vec()).expect("UTF-8")
+    }
+
+    /// The structured result, or the error of a tool that fails.
+    pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Value> {
+        let body = self.answer(tool, arguments).await;
+        let mut result = serde_json::from_str::<Value>(&body).expect("JSON")["result"].take();
         if result["isError"] == false {
             return Ok(result["structuredContent"].take());
         }

@@ -66,25 +66,30 @@ pub(super) struct ToolError {
     /// One sentence that says what to change.
     pub(super) message: String,
     pub(super) retryable: bool,
-    pub(super) details: Option<Value>,
+    /// When the same may pass, where that is known.
+    pub(super) retry_after_ms: Option<u64>,
+    pub(super) details: Option<Box<Value>>,
 }
 
 impl ToolError {
     /// One that the same arguments will meet again.
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retryable: false, details: None }
+        Self { code, message: message.into(), retryable: false, retry_after_ms: None, details: None }
     }
 
     pub(super) fn with_details(mut self, details: Value) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
     /// As results show it.
     pub(super) fn to_json(&self) -> Value {
         let mut error = json!({"code": self.code, "message": self.message, "retryable": self.retryable});
+        if let Some(wait) = self.retry_after_ms {
+            error["retry_after_ms"] = wait.into();
+        }
         if let Some(details) = &self.details {
-            error["details"] = details.clone();
+            error["details"] = Value::clone(details);
         }
         error
     }
@@ -173,7 +178,8 @@ pub(super) fn as_result(outcome: Result<Value, ToolError>) -> Value {
 fn finish(tool: &Tool, done: Done, caller: &Caller) -> (Value, Usage) {
     let mut value = Value::Object(done.value);
     let usage = Usage::of(done.basis, done.tokens_in, tokens::count(&value.to_string()), caller.program);
-    let tokens = if tool.name == smart_budget_guard::TOOL.name { 0 } else { usage.tokens_out };
+    let pays = caller.wallet.is_some() && tool.name != smart_budget_guard::TOOL.name;
+    let tokens = if pays { usage.tokens_out } else { 0 };
     let left = caller.wallet.as_ref().and_then(|w| w.remaining(caller.held));
     let charge = Charge { tokens, remaining: left.map(|left| left.saturating_sub(tokens)) };
     value["usage"] = serde_json::to_value(usage.block(charge)).expect("a struct of plain numbers is JSON");

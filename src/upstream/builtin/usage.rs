@@ -31,7 +31,7 @@ pub(super) enum Basis {
     DuplicateResults,
 }
 
-/// What a call takes from the budget.
+/// What a call takes from the budget; nothing where there is none.
 pub(super) struct Charge {
     pub(super) tokens: u64,
     /// What is left after it, where there is a budget.

@@ -15,20 +15,20 @@ use crate::support::{
 };
 
 /// Two upstreams: `files` at `url`, and the built-in tools as `smart`.
-fn config(url: &str, budget: &str, more: &str) -> String {
+pub(super) fn config(url: &str, budget: &str, more: &str) -> String {
     format!(
         "{more}\nupstreams.files.url = \"{url}\"\nupstreams.smart.builtin = true\n{}",
         key("ada", KEY, &format!("budget = \"{budget}\""))
     )
 }
 
-async fn post(gate: &Gateway, upstream: &str, body: impl Into<bytes::Bytes>) -> Answer {
+pub(super) async fn post(gate: &Gateway, upstream: &str, body: impl Into<bytes::Bytes>) -> Answer {
     let request = gate.request().uri(format!("/mcp/{upstream}"));
     gate.call(request.header("authorization", format!("Bearer {KEY}")), body).await
 }
 
 /// What an action of the guard answers.
-async fn guard(gate: &Gateway, arguments: Value) -> Value {
+pub(super) async fn guard(gate: &Gateway, arguments: Value) -> Value {
     let answer = post(gate, "smart", tool(1, "smart_budget_guard", &arguments.to_string())).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     let mut body = answer.json();
@@ -37,7 +37,7 @@ async fn guard(gate: &Gateway, arguments: Value) -> Value {
 }
 
 /// Used, held and remaining.
-async fn level(gate: &Gateway) -> (u64, u64, u64) {
+pub(super) async fn level(gate: &Gateway) -> (u64, u64, u64) {
     let checked = guard(gate, json!({"action": "check"})).await;
     let of = |name: &str| checked["walls"][0][name].as_u64().unwrap();
     assert_eq!(of("used") + of("held") + of("remaining"), of("limit"));

@@ -27,6 +27,7 @@ mod stdio_life;
 mod streams;
 mod trace;
 mod transparent;
+mod walls;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     policy::budget::{Fault, Handle, Ledger, Refused, Unit, View, Wall, Window, rfc3339, tightest},
+    store::now,
     upstream::builtin::{context::Context, tool::ToolError},
 };
 
@@ -178,6 +179,7 @@ fn shown(wall: &View) -> Value {
         "used": wall.used,
         "held": wall.held,
         "remaining": wall.remaining,
+        "over_by": wall.over_by,
         "resets_at": wall.resets_at.map(rfc3339),
     })
 }
@@ -186,7 +188,12 @@ impl From<Fault> for ToolError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Refused(refused) => {
-                Self::new("budget_exhausted", reason(&refused.wall, refused.requested))
+                let left = refused.wall.resets_at.map(|at| at.saturating_sub(now()).max(0));
+                let error = Self::new("budget_exhausted", reason(&refused.wall, refused.requested));
+                Self {
+                    retry_after_ms: left.map(i64::unsigned_abs),
+                    ..error.with_details(shown(&refused.wall))
+                }
             }
             Fault::NoHold => Self::new(
                 "reservation_not_found",

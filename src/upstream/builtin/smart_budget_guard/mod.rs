@@ -1,27 +1,25 @@
-//! `smart_budget_guard`: tells a caller of its budget, and lets it hold and record. Owns the contract: schemas and
-//! the remembered answers. The walls stand in the gateway whether or not this tool is called.
-//!
-//! Invariant: an action under an idempotency key is done once. Its answer is looked up and kept on the storage's one
-//! writer, so that two calls at the same time do not both act.
+//! `smart_budget_guard`: tells a caller of its budget, and lets it hold and record. Owns the contract: its schemas. The
+//! walls stand in the gateway whether or not this tool is called.
 
 mod act;
 mod count;
+mod once;
 mod read;
 
 #[cfg(test)]
 mod tests;
 
-use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use self::read::{Action, Request};
+pub(super) use self::once::Unconfirmed;
+use self::read::Action;
 use super::{
     arguments::Arguments,
     context::Context,
     tool::{Done, Hints, Tool, ToolError},
     usage::Basis,
 };
-use crate::{store, upstream::BoxFuture};
+use crate::upstream::BoxFuture;
 
 /// The tool.
 pub(super) const TOOL: Tool = Tool {
@@ -37,9 +35,6 @@ pub(super) const TOOL: Tool = Tool {
     hints: Hints { read_only: false, destructive: false, idempotent: false, open_world: false },
     run,
 };
-
-/// How long an answer is kept under its idempotency key, in milliseconds.
-const KEPT: i64 = 24 * 3_600_000;
 
 fn input() -> Value {
     json!({"type": "object", "required": ["action"], "additionalProperties": false, "properties": {
@@ -76,10 +71,10 @@ fn output() -> Value {
         "run": {"type": "string"},
         "expires_at": {"type": "string"},
         "walls": {"type": "array", "items": {"type": "object",
-            "required": ["scope", "window", "unit", "limit", "used", "held", "remaining", "resets_at"],
+            "required": ["scope", "window", "unit", "limit", "used", "held", "remaining", "over_by", "resets_at"],
             "properties": {
                 "scope": scope, "window": window, "unit": {"enum": ["tokens", "calls"]},
-                "limit": count, "used": count, "held": count, "remaining": count,
+                "limit": count, "used": count, "held": count, "remaining": count, "over_by": count,
                 "resets_at": {"type": ["string", "null"]}}}},
         "effective": {"type": ["object", "null"],
             "properties": {"scope": scope, "window": window, "remaining": count}},
@@ -98,48 +93,9 @@ fn run(context: Context, arguments: Arguments) -> BoxFuture<'static, Result<Done
         };
         let tokens_in = counted.map_or(0, |c| c.tokens);
         let value = match request.idempotency_key.clone().filter(|_| request.action.writes()) {
-            Some(key) => once(context, key, request).await?,
+            Some(key) => once::once(context, key, request).await?,
             None => act::act(&context, &request, counted)?,
         };
         Ok(Done { value, tokens_in, basis: Basis::None })
     })
-}
-
-/// Acts, unless the tenant has the answer already.
-async fn once(context: Context, key: String, request: Request) -> Result<Map<String, Value>, ToolError> {
-    let store = context.services.store.clone();
-    let acted = store.write(move |connection| {
-        let tenant = &*context.caller.tenant;
-        // Another key of the tenant, or another action, is another request.
-        let payer =
-            context.caller.wallet.as_ref().and_then(|w| w.walls().first().map(|w| w.account.name.clone()));
-        let key = format!("{}\n{}\n{key}", payer.as_deref().unwrap_or_default(), request.action.name());
-        if let Some(known) = known(connection, tenant, &key)? {
-            return Ok(Ok(known));
-        }
-        let answer = act::act(&context, &request, None);
-        if let Ok(answer) = &answer {
-            keep(connection, tenant, &key, answer)?;
-        }
-        Ok(answer)
-    });
-    acted.await?
-}
-
-fn known(connection: &Connection, tenant: &str, key: &str) -> rusqlite::Result<Option<Map<String, Value>>> {
-    let sql = "SELECT answer FROM answers WHERE tenant = ?1 AND key = ?2 AND expires > ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_row(params![tenant, key, store::now()], |row| row.get::<_, String>(0));
-    Ok(found.optional()?.and_then(|text| serde_json::from_str(&text).ok()))
-}
-
-fn keep(
-    connection: &Connection,
-    tenant: &str,
-    key: &str,
-    answer: &Map<String, Value>,
-) -> rusqlite::Result<()> {
-    let text = serde_json::to_string(answer).expect("a map with string keys is JSON");
-    let sql = "INSERT OR REPLACE INTO answers (tenant, key, answer, expires) VALUES (?1, ?2, ?3, ?4)";
-    connection.prepare_cached(sql)?.execute(params![tenant, key, text, store::now() + KEPT]).map(drop)
 }

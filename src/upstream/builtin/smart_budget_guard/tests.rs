@@ -94,7 +94,11 @@ async fn checks_and_records_as_the_source_system_does() {
     assert!(checked["reason"].as_str().is_some_and(|r| r.contains("200 of 1000")), "{checked}");
     let past = bench.done(&ada, json!({"action": "record", "tokens": 500})).await;
     assert_eq!((&past["over_by"], &past["allowed"]), (&json!(300), &json!(false)));
-    assert_eq!(past["walls"][0]["remaining"], 0);
+    let wall = &past["walls"][0];
+    assert_eq!(
+        (&wall["used"], &wall["remaining"], &wall["over_by"]),
+        (&json!(1_000), &json!(0), &json!(300))
+    );
     assert_eq!(bench.done(&ada, json!({"action": "check"})).await["allowed"], false);
 }
 
@@ -194,6 +198,42 @@ async fn an_answer_is_given_once_for_a_key_of_a_tenant() {
             ["used"],
         11
     );
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_does_not_let_an_action_run_again() {
+    let bench = Bench::new();
+    let ada = bench.caller("ada", 1_000);
+    // A row that has no parent when the transaction ends.
+    let poison = "CREATE TABLE parents (id INTEGER PRIMARY KEY);
+        CREATE TABLE children (parent REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
+        CREATE TRIGGER poison AFTER INSERT ON answers BEGIN INSERT INTO children VALUES (9); END;";
+    bench.store.write(move |c| c.execute_batch(poison)).await.expect("new tables");
+    let record = json!({"action": "record", "tokens": 10, "idempotency_key": "k"});
+    let open = json!({"action": "open_run", "limit_tokens": 5, "idempotency_key": "o"});
+    for _ in 0..3 {
+        for arguments in [&record, &open] {
+            let error = bench.refused(&ada, arguments.clone()).await;
+            assert_eq!((&error["code"], &error["retryable"]), (&json!("unavailable"), &json!(true)));
+        }
+    }
+    bench.store.write(|c| c.execute_batch("DROP TRIGGER poison")).await.expect("it is there");
+    assert_eq!(bench.done(&ada, record.clone()).await["walls"][0]["used"], 10);
+    let run = bench.done(&ada, open.clone()).await["run"].clone();
+    assert_eq!(bench.done(&ada, open).await["run"], run);
+    assert_eq!(bench.done(&ada, record).await["walls"][0]["used"], 10);
+    assert_eq!(bench.done(&ada, json!({"action": "check"})).await["walls"][0]["used"], 10);
+}
+
+#[tokio::test]
+async fn only_a_budget_is_charged() {
+    let bench = Bench::new();
+    let arguments = json!({"texts": ["one text"]});
+    let usage = |result: Value| result["structuredContent"]["usage"].clone();
+    let free = usage(bench.call(&Caller::default(), "smart_dedup", arguments.clone()).await);
+    assert_eq!((&free["tokens_charged"], &free["budget_remaining"]), (&json!(0), &Value::Null));
+    let paid = usage(bench.call(&bench.caller("ada", 1_000), "smart_dedup", arguments).await);
+    assert_eq!(paid["tokens_charged"], paid["tokens_out"]);
 }
 
 #[tokio::test]

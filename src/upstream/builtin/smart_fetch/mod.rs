@@ -241,7 +241,8 @@ impl From<FetchError> for ToolError {
             code: error.code(),
             message: error.to_string(),
             retryable: error.is_retryable(),
-            details: error.details(),
+            retry_after_ms: None,
+            details: error.details().map(Box::new),
         }
     }
 }

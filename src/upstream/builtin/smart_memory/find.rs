@@ -89,25 +89,48 @@ fn recency(age: i64) -> f64 {
     (1.0 - RECENCY) + RECENCY * (-(age.max(0) as f64) / HALF_LIFE).exp2()
 }
 
+/// Where a list goes on: the time of the last entry shown, and how many of that very time were shown. A row's own number
+/// would tell how much other tenants store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) updated: i64,
+    pub(super) shown: usize,
+}
+
+impl Place {
+    /// After `entries`, which began at `before`.
+    pub(super) fn after(entries: &[Entry], before: Option<Self>) -> Option<Self> {
+        let updated = entries.last()?.updated;
+        let same = entries.iter().rev().take_while(|entry| entry.updated == updated).count();
+        let earlier = before.filter(|before| before.updated == updated).map_or(0, |before| before.shown);
+        Some(Self { updated, shown: same + earlier })
+    }
+}
+
 /// The newest entries from `before` on, and whether there are more.
 pub(super) fn newest(
     c: &Connection,
     scope: &Scope,
-    before: Option<(i64, i64)>,
+    before: Option<Place>,
     limit: usize,
 ) -> rusqlite::Result<(Vec<Entry>, bool)> {
     let Some(tenant) = words::tenant(c, &scope.tenant)? else { return Ok((Vec::new(), false)) };
     let sql = format!(
-        "SELECT {COLUMNS} FROM memory WHERE tenant = ?1 AND namespace = ?2 AND (updated, entry) < (?3, ?4)
-         AND (expires IS NULL OR expires > ?5) ORDER BY updated DESC, entry DESC"
+        "SELECT {COLUMNS} FROM memory WHERE tenant = ?1 AND namespace = ?2 AND updated <= ?3
+         AND (expires IS NULL OR expires > ?4) ORDER BY updated DESC, entry DESC"
     );
     let mut read = c.prepare_cached(&sql)?;
-    let (updated, entry) = before.unwrap_or((i64::MAX, i64::MAX));
-    let mut rows = read.query(params![tenant, scope.namespace, updated, entry, scope.now])?;
+    let Place { updated, shown } = before.unwrap_or(Place { updated: i64::MAX, shown: 0 });
+    let mut rows = read.query(params![tenant, scope.namespace, updated, scope.now])?;
     let mut found = Vec::new();
+    let mut skipped = 0;
     while let Some(row) = rows.next()? {
         let entry = Entry::read(row)?;
         if !scope.has(&entry) {
+            continue;
+        }
+        if skipped < shown && entry.updated == updated {
+            skipped += 1;
             continue;
         }
         if found.len() == limit {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use self::{
     entry::Entry,
-    find::Scope,
+    find::{Place, Scope},
     request::{
         ACTIONS, DEFAULT_NAMESPACE, LIMIT, MAX_CONTENT, MAX_CURSOR, MAX_KEY, MAX_QUERY, MAX_SOURCE, MAX_TAGS,
         Request, TOKENS, TTL,
@@ -178,9 +178,8 @@ async fn list(context: Context, request: Request, scope: Scope) -> Result<Done, 
     let limit = request.limit.unwrap_or(LIMIT.2 as usize);
     let (found, more) = context.services.store.read(move |c| find::newest(c, &scope, before, limit)).await?;
     let (shown, found) = context.compute(move || (show::heads(&found, request.max_tokens), found)).await;
-    let next = shown.items.len().checked_sub(1).map(|last| &found[last]);
-    let next =
-        next.filter(|_| more || shown.truncated).map(|last| format!("{}.{}", last.updated, last.entry));
+    let next = Place::after(&found[..shown.items.len()], before).filter(|_| more || shown.truncated);
+    let next = next.map(|place| format!("{}.{}", place.updated, place.shown));
     let mut done = items("list", shown, more);
     if let Some(next) = next {
         done.value.insert("next_cursor".into(), next.into());
@@ -188,9 +187,9 @@ async fn list(context: Context, request: Request, scope: Scope) -> Result<Done, 
     Ok(done)
 }
 
-fn cursor(text: &str) -> Option<(i64, i64)> {
-    let (updated, entry) = text.split_once('.')?;
-    Some((updated.parse().ok()?, entry.parse().ok()?))
+fn cursor(text: &str) -> Option<Place> {
+    let (updated, shown) = text.split_once('.')?;
+    Some(Place { updated: updated.parse().ok()?, shown: shown.parse().ok()? })
 }
 
 async fn forget(context: Context, request: Request, scope: Scope) -> Result<Done, ToolError> {

@@ -10,7 +10,7 @@ use super::{
     entry::{COLUMNS, Entry, column},
     words,
 };
-use crate::{text::shingles, upstream::builtin::tool::ToolError};
+use crate::{store::share, text::shingles, upstream::builtin::tool::ToolError};
 
 /// Entries without a key that are at least this similar are one.
 const SAME: f64 = 0.9;
@@ -98,6 +98,7 @@ pub(super) fn store(
     now: i64,
 ) -> rusqlite::Result<Result<Value, Refusal>> {
     let Prepared { new, words, .. } = prepared;
+    share::open(c, &new.tenant)?;
     let tenant = words::tenant_or_new(c, &new.tenant)?;
     let found = find(c, tenant, prepared, now)?;
     let current = found.as_ref().map_or(0, |entry| entry.version);
@@ -112,6 +113,7 @@ pub(super) fn store(
         let entry = c.last_insert_rowid();
         words::index(c, tenant, entry, words)?;
         pairs(c, entry, prepared)?;
+        fit(c, tenant, &new.tenant, now)?;
         return Ok(Ok(stored(&id, new, 1, true, false)));
     };
     let unchanged = old.content == new.content
@@ -138,6 +140,7 @@ pub(super) fn store(
     )?;
     words::index(c, tenant, old.entry, words)?;
     pairs(c, old.entry, prepared)?;
+    fit(c, tenant, &new.tenant, now)?;
     let mut stored = stored(&old.id, new, old.version + 1, false, false);
     if new.key.is_none() && old.content != new.content {
         stored["merged_into"] = old.id.into();
@@ -267,6 +270,18 @@ fn is_full(c: &Connection, tenant: i64, bytes: usize, now: i64) -> rusqlite::Res
     if !is_full()? {
         return Ok(false);
     }
-    c.execute("DELETE FROM memory WHERE tenant = ?1 AND expires <= ?2", params![tenant, now])?;
+    forget_expired(c, tenant, now)?;
     is_full()
+}
+
+/// Keeps what is written within the tenant's share of the storage. An error undoes the write.
+fn fit(c: &Connection, tenant: i64, name: &str, now: i64) -> rusqlite::Result<()> {
+    if !share::lasting_fits(c, name)? {
+        forget_expired(c, tenant, now)?;
+    }
+    share::fit_lasting(c, name)
+}
+
+fn forget_expired(c: &Connection, tenant: i64, now: i64) -> rusqlite::Result<()> {
+    c.execute("DELETE FROM memory WHERE tenant = ?1 AND expires <= ?2", params![tenant, now]).map(drop)
 }

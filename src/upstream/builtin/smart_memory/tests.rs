@@ -354,3 +354,51 @@ async fn a_version_is_that_of_one_entry() {
     assert_eq!(error["code"], "invalid_arguments");
     assert_eq!(contents(&client, "fact").await, ["A fact."]);
 }
+
+#[tokio::test]
+async fn entries_are_counted_as_no_less_than_the_file_takes_for_them() {
+    let client = Client::new();
+    let number = |sql: &'static str| {
+        let store = client.store.clone();
+        async move { store.read(move |c| c.query_row(sql, [], |row| row.get::<_, i64>(0))).await.unwrap() }
+    };
+    let empty = number("PRAGMA page_count").await;
+    let mut random = fastrand::Rng::with_seed(1);
+    for n in 0..300 {
+        let words = if n % 50 == 0 { 4_000 } else { 30 };
+        let text: Vec<String> =
+            (0..words).map(|_| (0..5).map(|_| random.lowercase()).collect::<String>()).collect();
+        let tags: Vec<String> = (0..n % 16).map(|tag| format!("tag-{n}-{tag}")).collect();
+        let arguments = json!({"action": "store", "content": text.join(" "), "tags": tags});
+        call(&client, arguments).await;
+    }
+    let taken = (number("PRAGMA page_count").await - empty) * 4096;
+    let counted = number("SELECT bytes FROM shares").await;
+    assert!((taken..taken * 3).contains(&counted), "{counted} counted, {taken} taken");
+}
+
+#[tokio::test]
+async fn a_full_share_refuses_and_says_so() {
+    let client = Client::new();
+    // Tenants enough that each has little more than its empty tables.
+    client.store.divide((0..200).map(|n| n.to_string()).collect());
+    let entry = |n: u32| json!({"action": "store", "key": n.to_string(), "content": "word ".repeat(6_000)});
+    let mut stored = 0;
+    let error = loop {
+        match client.call("smart_memory", entry(stored)).await {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 50, "a share has an end");
+    };
+    assert!(stored > 0);
+    assert_eq!(error["code"], "quota_exceeded");
+    // Nothing of the one that was refused stays, and what is forgotten makes room.
+    assert_eq!(
+        refused(&client, json!({"action": "get", "key": stored.to_string()})).await["code"],
+        "not_found"
+    );
+    call(&client, json!({"action": "forget", "key": "0"})).await;
+    call(&client, entry(99)).await;
+    call(&client.of_tenant("1"), entry(0)).await;
+}

@@ -1,8 +1,9 @@
 //! `smart_pipe`: several steps in one call, of which the caller reads only what it names. Owns the contract:
-//! arguments, the form of the result and of errors. What may be written is decided in [`plan`], how it runs in [`run`].
+//! arguments and errors. What may be written is decided in [`plan`], how it runs in [`run`], what is returned in [`report`].
 
 mod plan;
 mod reference;
+mod report;
 mod run;
 mod templates;
 
@@ -16,7 +17,8 @@ use tokio::time::Instant;
 
 use self::{
     plan::Plan,
-    run::{Ended, Progress, Stopped},
+    report::{lines, report},
+    run::{Progress, Stopped},
 };
 use super::{
     arguments::{Arguments, invalid},
@@ -24,7 +26,7 @@ use super::{
     tool::{Done, Hints, Tool, ToolError},
     usage::Basis,
 };
-use crate::{store::refs, text::tokens, upstream::BoxFuture};
+use crate::upstream::BoxFuture;
 
 /// The tool.
 pub(super) const TOOL: Tool = Tool {
@@ -169,104 +171,4 @@ fn planned(plan: &Plan) -> Done {
         ("truncated".to_owned(), false.into()),
     ]);
     Done { value, tokens_in: 0, basis: Basis::None }
-}
-
-fn lines(steps: &[Ended]) -> Vec<Value> {
-    let line = |step: &Ended| {
-        let mut line = json!({"id": step.id, "tool": step.tool, "status": step.status.as_str(),
-            "ms": step.took.as_millis() as u64, "tokens_in": step.tokens_in, "tokens_out": step.tokens_out});
-        if let Some(items) = step.items {
-            line["items"] = items.into();
-        }
-        if let Some(error) = &step.error {
-            line["error"] = error.clone();
-        }
-        line
-    };
-    steps.iter().map(line).collect()
-}
-
-async fn report(
-    context: &Context,
-    plan: &Plan,
-    mut progress: Progress,
-    max_tokens: u64,
-) -> Result<Done, ToolError> {
-    let tokens_in = progress.steps.iter().map(|s| s.tokens_out).sum();
-    let sources = sources(&progress);
-    let mut lines = lines(&progress.steps);
-    let (mut outputs, mut truncated, mut left) = (Map::new(), false, max_tokens);
-    for id in &plan.output {
-        let Some(mut result) = progress.results.remove(id) else { continue };
-        drop_usage(&mut result);
-        let text = result.to_string();
-        let size = tokens::count(&text);
-        if size <= left {
-            left -= size;
-            outputs.insert(id.clone(), result);
-            continue;
-        }
-        truncated = true;
-        let kept = context.keep(text, refs::TTL).await?;
-        let shown = shortened(result, left);
-        left = left.saturating_sub(tokens::count(&shown.to_string()));
-        outputs.insert(id.clone(), json!({"truncated": true, "ref": kept.id, "part": shown}));
-    }
-    for (id, result) in &progress.results {
-        let kept = context.keep(result.to_string(), refs::TTL).await?;
-        if let Some(line) = lines.iter_mut().find(|line| line["id"] == id.as_str()) {
-            line["ref"] = kept.id.into();
-        }
-    }
-    let value = Map::from_iter([
-        ("outputs".to_owned(), outputs.into()),
-        ("steps".to_owned(), lines.into()),
-        ("sources".to_owned(), sources.into()),
-        ("truncated".to_owned(), truncated.into()),
-    ]);
-    Ok(Done { value, tokens_in, basis: Basis::Pipe })
-}
-
-/// One usage block, that of the pipeline, is enough.
-fn drop_usage(result: &mut Value) {
-    match result {
-        Value::Array(items) => items.iter_mut().for_each(drop_usage),
-        Value::Object(members) => drop(members.remove("usage")),
-        _ => {}
-    }
-}
-
-/// The beginning of what the result is about, in at most `limit` tokens.
-fn shortened(result: Value, limit: u64) -> Value {
-    let text = match &result {
-        Value::Object(members) => {
-            ["text", "content"].iter().find_map(|name| members.get(*name)?.as_str().map(str::to_owned))
-        }
-        _ => None,
-    };
-    let text = text.unwrap_or_else(|| result.to_string());
-    tokens::head(&text, usize::try_from(limit).unwrap_or(usize::MAX)).into()
-}
-
-/// Pages that were read.
-fn sources(progress: &Progress) -> Vec<Value> {
-    let fetched = progress.steps.iter().filter(|step| step.tool == "smart_fetch");
-    let mut sources: Vec<Value> = Vec::new();
-    for step in fetched {
-        let pages = match progress.results.get(&step.id) {
-            Some(Value::Array(pages)) => pages.as_slice(),
-            Some(page) => std::slice::from_ref(page),
-            None => &[],
-        };
-        for page in pages {
-            let mut source = json!({"url": page["final_url"]});
-            if page["title"].is_string() {
-                source["title"] = page["title"].clone();
-            }
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-        }
-    }
-    sources
 }

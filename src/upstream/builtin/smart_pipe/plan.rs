@@ -92,8 +92,16 @@ impl Plan {
         }
         let last = steps.last().map(|s| s.id.clone()).into_iter().collect();
         let output = output.unwrap_or(if default.is_empty() { last } else { default });
+        if output.len() > MAX_STEPS {
+            return Err(invalid(
+                None,
+                format!("output names {} steps; it may name {MAX_STEPS}", output.len()),
+            ));
+        }
         if let Some(unknown) = output.iter().find(|id| !steps.iter().any(|s| s.id == **id)) {
-            return Err(invalid(None, format!("output names {unknown:?}, which is no step")));
+            let ids = steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>().join(", ");
+            let shown: String = unknown.chars().take(64).collect();
+            return Err(invalid(None, format!("output names {shown:?}, which is no step; steps are: {ids}")));
         }
         Ok(Self { input, steps, output })
     }

@@ -229,6 +229,51 @@ async fn what_is_too_long_is_cut_and_kept_behind_a_reference() {
 }
 
 #[tokio::test]
+async fn the_whole_result_is_within_max_tokens() {
+    let long: Vec<String> =
+        (0..300).map(|n| format!("Sentence \"{n}\"\tof a text\nthat says {n} things.")).collect();
+    let steps = json!([
+        {"id": "a", "tool": "smart_dedup", "args": {"texts": long}},
+        {"id": "b", "tool": "smart_dedup", "args": {"texts": ["one", "two"]}},
+        {"id": "c", "tool": "smart_dedup", "args": {"texts": {"$from": "a", "path": "/texts"}}},
+        {"id": "d", "tool": "smart_dedup", "args": {"texts": long}},
+    ]);
+    for max_tokens in [500, 700, 1_000, 4_000, 50_000] {
+        let done = pipe(json!({"max_tokens": max_tokens, "steps": steps, "output": ["a", "b", "c"]})).await;
+        let done = done.unwrap();
+        let out = done["usage"]["tokens_out"].as_u64().unwrap();
+        assert!(out <= max_tokens, "{out} of {max_tokens}");
+        assert!(done["steps"][3]["ref"].is_string());
+        let cut = max_tokens < 50_000;
+        assert_eq!(done["truncated"], cut);
+        assert_eq!(done["outputs"]["a"]["ref"].is_string(), cut);
+        if cut {
+            assert!(out + 40 > max_tokens, "what there is is used: {out} of {max_tokens}");
+            assert!(!done["outputs"]["a"]["part"].as_str().unwrap().is_empty());
+        }
+        assert!(done["outputs"]["b"].get("part").is_none() || max_tokens < 1_000, "what fits stays whole");
+    }
+    // The lines of the steps are there in any case.
+    let done = pipe(json!({"max_tokens": 64, "steps": steps})).await.unwrap();
+    assert_eq!(done["steps"].as_array().unwrap().len(), 4);
+    assert_eq!(done["outputs"]["d"]["part"], "");
+}
+
+#[tokio::test]
+async fn outputs_are_steps_of_the_pipeline() {
+    let with = |output: Value| pipe(json!({"steps": two_steps(), "output": output}));
+    let error = with(json!(["first", "secnod"])).await.unwrap_err();
+    assert_eq!(error["code"], "invalid_pipeline");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("\"secnod\"") && message.contains("first, second"), "{message}");
+    let error = with(json!(vec!["first"; 11])).await.unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("11"), "{error}");
+    assert_eq!(with(json!([7])).await.unwrap_err()["code"], "invalid_arguments");
+    let done = with(json!(["first", "second", "first"])).await.unwrap();
+    assert_eq!(done["outputs"].as_object().unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn references_cannot_multiply_what_they_copy() {
     let input = json!({"t": "word ".repeat(400_000)});
     let many = |n: usize| {

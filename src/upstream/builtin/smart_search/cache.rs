@@ -1,4 +1,5 @@
-//! Results of the last two minutes, by tenant and request. Invariant: nobody gets what was found for another tenant.
+//! Results of the last two minutes, by tenant and request. Invariant: nobody gets what was found for another tenant, and
+//! one tenant's results make room for its own alone.
 
 use std::{
     collections::HashMap,
@@ -11,26 +12,28 @@ use tokio::time::Instant;
 use super::Found;
 
 const LIFE: Duration = Duration::from_secs(120);
-/// Results kept at a time, each of some tens of KiB at most.
-const MOST: usize = 256;
+/// Results kept at a time for a tenant, each of some tens of KiB at most.
+const MOST: usize = 64;
 
 /// Tenant and normalised request.
 pub(super) type Key = (Arc<str>, String);
+/// Results by request, with the time since when.
+type Entries = HashMap<String, (Instant, Found)>;
 
+/// By tenant.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
-    entries: Mutex<HashMap<Key, (Instant, Found)>>,
-}
+pub(super) struct Cache(Mutex<HashMap<Arc<str>, Entries>>);
 
 impl Cache {
-    pub(super) fn get(&self, key: &Key) -> Option<Found> {
-        let entries = self.lock();
-        let (since, found) = entries.get(key)?;
+    pub(super) fn get(&self, (tenant, request): &Key) -> Option<Found> {
+        let tenants = self.lock();
+        let (since, found) = tenants.get(tenant)?.get(request)?;
         (since.elapsed() < LIFE).then(|| found.clone())
     }
 
-    pub(super) fn put(&self, key: Key, found: Found) {
-        let mut entries = self.lock();
+    pub(super) fn put(&self, (tenant, request): Key, found: Found) {
+        let mut tenants = self.lock();
+        let entries = tenants.entry(tenant).or_default();
         if entries.len() >= MOST {
             entries.retain(|_, (since, _)| since.elapsed() < LIFE);
         }
@@ -38,11 +41,11 @@ impl Cache {
             let oldest = entries.iter().min_by_key(|(_, (since, _))| *since).map(|(key, _)| key.clone());
             oldest.map(|key| entries.remove(&key));
         }
-        entries.insert(key, (Instant::now(), found));
+        entries.insert(request, (Instant::now(), found));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, (Instant, Found)>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Entries>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,11 +71,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_oldest_makes_room() {
         let cache = Cache::default();
+        cache.put(("bob".into(), "0".into()), found(7));
         for n in 0..=MOST as u64 {
             cache.put(("ada".into(), n.to_string()), found(n));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(cache.lock().len(), MOST);
+        assert_eq!(cache.lock()["ada"].len(), MOST);
+        assert!(cache.get(&("bob".into(), "0".into())).is_some(), "another tenant's stays");
         assert!(cache.get(&("ada".into(), "0".into())).is_none());
         assert!(cache.get(&("ada".into(), MOST.to_string())).is_some());
     }

@@ -26,6 +26,7 @@ use crate::{
         local,
     },
     store::refs,
+    text::tokens,
     upstream::BoxFuture,
 };
 
@@ -99,8 +100,11 @@ fn run(context: Context, arguments: Arguments) -> BoxFuture<'static, Result<Done
         let search = &context.services.search;
         let request = arguments::read(arguments, &search.engines)?;
         let key = (Arc::clone(&context.caller.tenant), request.normalised());
-        if let Some(found) = search.cache.get(&key) {
-            return Ok(found.into());
+        if let Some(Found { value, .. }) = search.cache.get(&key) {
+            // What was found again is all that was worked on: what merging it saved was counted the first time.
+            let text = Value::Object(value.clone()).to_string();
+            let tokens_in = context.compute(move || tokens::count(&text)).await;
+            return Ok(Done { value, tokens_in, basis: Basis::None });
         }
         let query = Arc::new(request.query());
         let store = &context.services.store;
@@ -126,7 +130,9 @@ fn all_failed(outcomes: &[Outcome]) -> Result<(), ToolError> {
     let message =
         "no search engine answered; details say why each failed; try again later, or fetch a known URL";
     let error = ToolError::new("all_engines_failed", message).with_details(json!({ "engines": engines }));
-    Err(ToolError { retryable: true, ..error })
+    let waits = outcomes.iter().filter_map(|outcome| outcome.result.as_ref().err()?.retry_after);
+    let retry_after_ms = waits.min().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+    Err(ToolError { retryable: true, retry_after_ms, ..error })
 }
 
 /// An empty index is no failure, but whoever asks should know that nothing can be found there.

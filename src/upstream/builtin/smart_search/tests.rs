@@ -150,10 +150,15 @@ async fn an_engine_that_fails_leaves_a_partial_result_which_is_not_kept() {
 async fn the_same_search_of_the_same_tenant_is_answered_once() {
     let (one, asked) = engine("one", EngineKind::Searxng, 200, &searxng()).await;
     let tools = Tools::new(vec![one]);
-    let first =
+    let mut first =
         tools.call(json!({"query": "a gateway", "include_domains": ["example.com", "other.example"]})).await;
     let again = json!({"query": " a  gateway", "page": "1", "include_domains": ["https://www.other.example/", "example.com"]});
-    assert_eq!(tools.call(again.clone()).await, first);
+    let mut second = tools.call(again.clone()).await;
+    let (first_usage, usage) = (first["usage"].take(), second["usage"].take());
+    assert_eq!(second, first);
+    assert!(first_usage["tokens_saved"].as_u64().unwrap() > 0);
+    assert_eq!((&usage["tokens_saved"], &usage["savings_basis"]), (&json!(0), &json!("none")));
+    assert_eq!((&usage["tokens_reduced"], &usage["tokens_out"]), (&json!(0), &first_usage["tokens_out"]));
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     tools.call_as("bob", again).await.unwrap();
     assert_eq!(asked.load(Ordering::SeqCst), 2);
