@@ -1,11 +1,11 @@
 //! The arguments: what is given, within its bounds. What an action needs is asked for by the action.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::upstream::builtin::{
-    arguments::{Arguments, invalid},
+    arguments::{ANY, Arguments, invalid},
     tool::ToolError,
 };
 
@@ -101,33 +101,33 @@ impl Request {
 
 /// Reads the arguments of a caller of this tenant.
 pub(super) fn read(mut arguments: Arguments, tenant: &str) -> Result<Request, ToolError> {
-    let Some(given) = text(&mut arguments, "action", MAX_NAME)? else {
+    let Some(given) = arguments.text("action", 0..=MAX_NAME)? else {
         return Err(invalid(format!("action must be one of {}", Action::NAMES.join(", "))));
     };
     let action = Action::ALL.into_iter().find(|a| a.name() == given);
     let action =
         action.ok_or_else(|| invalid(format!("action must be one of {}", Action::NAMES.join(", "))))?;
     let material = [
-        text(&mut arguments, "text", MAX_TEXT)?.map(Material::Text),
+        arguments.material("text", MAX_TEXT)?.map(Material::Text),
         messages(arguments.take("messages"))?.map(Material::Messages),
-        text(&mut arguments, "ref", MAX_NAME)?.map(Material::Reference),
+        arguments.text("ref", 0..=MAX_NAME)?.map(Material::Reference),
     ];
     let mut material = material.into_iter().flatten();
     let request = Request {
         action,
         material: material.next(),
-        model: text(&mut arguments, "model", MAX_NAME)?.unwrap_or_else(|| MODEL.into()),
-        tokens: integer(&mut arguments, "tokens", 0..=MAX_TOKENS)?,
-        completion_tokens: integer(&mut arguments, "completion_tokens", 0..=MAX_TOKENS)?.unwrap_or(0),
-        monthly_limit: integer(&mut arguments, "monthly_limit", 0..=u64::MAX)?,
-        run: text(&mut arguments, "run", MAX_NAME)?,
-        reservation: text(&mut arguments, "reservation", MAX_NAME)?,
-        limit_tokens: integer(&mut arguments, "limit_tokens", 1..=i64::MAX as u64)?,
-        limit_calls: integer(&mut arguments, "limit_calls", 1..=i64::MAX as u64)?,
-        ttl: integer(&mut arguments, "ttl_seconds", MIN_TTL..=MAX_TTL)?,
-        idempotency_key: text(&mut arguments, "idempotency_key", MAX_KEY)?.filter(|key| !key.is_empty()),
+        model: arguments.text("model", 0..=MAX_NAME)?.unwrap_or_else(|| MODEL.into()),
+        tokens: arguments.whole("tokens", 0..=MAX_TOKENS)?,
+        completion_tokens: arguments.whole("completion_tokens", 0..=MAX_TOKENS)?.unwrap_or(0),
+        monthly_limit: arguments.whole("monthly_limit", 0..=ANY)?,
+        run: arguments.text("run", 0..=MAX_NAME)?,
+        reservation: arguments.text("reservation", 0..=MAX_NAME)?,
+        limit_tokens: arguments.whole("limit_tokens", 1..=ANY)?,
+        limit_calls: arguments.whole("limit_calls", 1..=ANY)?,
+        ttl: arguments.whole("ttl_seconds", MIN_TTL..=MAX_TTL)?,
+        idempotency_key: arguments.text("idempotency_key", 0..=MAX_KEY)?.filter(|key| !key.is_empty()),
     };
-    let team = text(&mut arguments, "team_id", MAX_NAME)?.filter(|team| !team.is_empty());
+    let team = arguments.text("team_id", 0..=MAX_NAME)?.filter(|team| !team.is_empty());
     arguments.finish()?;
     if material.next().is_some() {
         return Err(invalid("give one of text, messages and ref"));
@@ -139,17 +139,6 @@ pub(super) fn read(mut arguments: Arguments, tenant: &str) -> Result<Request, To
     Ok(request)
 }
 
-fn text(arguments: &mut Arguments, name: &'static str, most: usize) -> Result<Option<String>, ToolError> {
-    match arguments.take(name) {
-        None => Ok(None),
-        Some(Value::String(text)) if text.len() <= most || text.chars().count() <= most => Ok(Some(text)),
-        Some(Value::String(_)) => {
-            Err(ToolError::new("too_large", format!("{name} must be at most {most} characters")))
-        }
-        Some(_) => Err(invalid(format!("{name} must be a string"))),
-    }
-}
-
 fn messages(value: Option<Value>) -> Result<Option<Vec<Value>>, ToolError> {
     match value {
         None => Ok(None),
@@ -158,25 +147,5 @@ fn messages(value: Option<Value>) -> Result<Option<Vec<Value>>, ToolError> {
         }
         Some(Value::Array(list)) if list.iter().all(Value::is_object) => Ok(Some(list)),
         Some(_) => Err(invalid("messages must be a list of objects")),
-    }
-}
-
-/// An integer, also written as text or as 5.0.
-fn integer(
-    arguments: &mut Arguments,
-    name: &'static str,
-    range: RangeInclusive<u64>,
-) -> Result<Option<u64>, ToolError> {
-    let Some(value) = arguments.take(name) else { return Ok(None) };
-    let from_float = |f: f64| (f.fract() == 0.0 && (0.0..9e15).contains(&f)).then_some(f as u64);
-    let number = match &value {
-        Value::Number(n) => n.as_u64().or_else(|| n.as_f64().and_then(from_float)),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    };
-    match number.filter(|n| range.contains(n)) {
-        Some(number) => Ok(Some(number)),
-        None if *range.end() == u64::MAX => Err(invalid(format!("{name} must be an integer of 0 or more"))),
-        None => Err(invalid(format!("{name} must be an integer from {} to {}", range.start(), range.end()))),
     }
 }

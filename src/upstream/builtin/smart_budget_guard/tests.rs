@@ -292,7 +292,7 @@ async fn what_an_action_lacks_is_said() {
         (json!({"action": "spend"}), "invalid_arguments", "action must be one of"),
         (json!({"action": "record"}), "invalid_arguments", "record needs tokens"),
         (json!({"action": "record", "tokens": -1}), "invalid_arguments", "from 0 to"),
-        (json!({"action": "record", "tokens": 1.5}), "invalid_arguments", "an integer"),
+        (json!({"action": "record", "tokens": 1.5}), "invalid_arguments", "a whole number"),
         (json!({"action": "record", "tokens": 100_000_001}), "invalid_arguments", "from 0 to"),
         (json!({"action": "reserve"}), "invalid_arguments", "reserve needs tokens"),
         (

@@ -35,11 +35,13 @@ pub(super) const TOOL: Tool = Tool {
 
 /// In characters.
 const MAX_TEXT: usize = 2_000_000;
+/// Of a reference.
+const MAX_NAME: usize = 64;
 const MAX_PURPOSE: usize = 1_000;
 const MAX_KEEP: usize = 20;
 const RATIO: f64 = 0.5;
 const MIN_RATIO: f64 = 0.02;
-const MAX_TOKENS: f64 = 100_000.0;
+const MAX_TOKENS: u64 = 100_000;
 /// Largest result, in bytes.
 const MAX_RESULT: usize = 512 * 1024;
 const KINDS: [(&str, Option<Kind>); 6] = [
@@ -58,7 +60,7 @@ fn input() -> Value {
         "purpose": {"type": "string", "maxLength": MAX_PURPOSE, "description": "The question or step this context must serve."},
         "ratio": {"type": "number", "minimum": MIN_RATIO, "maximum": 1, "default": RATIO,
             "description": "Target size as a fraction of the input tokens."},
-        "max_tokens": {"type": "integer", "minimum": gate::MIN_TARGET, "maximum": MAX_TOKENS as u32,
+        "max_tokens": {"type": "integer", "minimum": gate::MIN_TARGET, "maximum": MAX_TOKENS,
             "description": "Absolute limit; the smaller of the two applies."},
         "mode": {"enum": ["auto", "lossless", "extract"], "default": "auto"},
         "keep": {"type": "array", "maxItems": MAX_KEEP, "items": {"type": "string", "minLength": 2, "maxLength": 200},
@@ -171,11 +173,11 @@ fn rounded(ratio: f64) -> Value {
 }
 
 fn read(mut arguments: Arguments) -> Result<(Source, gate::Options), ToolError> {
-    let text = string(&mut arguments, "text")?;
-    let reference = string(&mut arguments, "ref")?;
-    let purpose = string(&mut arguments, "purpose")?;
+    let text = arguments.material("text", MAX_TEXT)?;
+    let reference = arguments.text("ref", 0..=MAX_NAME)?;
+    let purpose = arguments.text("purpose", 0..=MAX_PURPOSE)?;
     let ratio = arguments.number("ratio")?.unwrap_or(RATIO);
-    let max_tokens = arguments.number("max_tokens")?;
+    let max_tokens = arguments.whole("max_tokens", gate::MIN_TARGET as u64..=MAX_TOKENS)?;
     let mode = match arguments.choice("mode", &["auto", "lossless", "extract"])? {
         "lossless" => Mode::Lossless,
         "extract" => Mode::Extract,
@@ -192,24 +194,9 @@ fn read(mut arguments: Arguments) -> Result<(Source, gate::Options), ToolError> 
     if !(0.0..=1.0).contains(&ratio) {
         return Err(invalid("ratio must be between 0.02 and 1"));
     }
-    if purpose.as_ref().is_some_and(|purpose| purpose.chars().count() > MAX_PURPOSE) {
-        return Err(invalid("purpose must be at most 1000 characters"));
-    }
-    let least = gate::MIN_TARGET as f64;
-    if max_tokens.is_some_and(|tokens| !(least..=MAX_TOKENS).contains(&tokens)) {
-        return Err(invalid("max_tokens must be between 16 and 100000"));
-    }
     let kind = KINDS.iter().find(|kind| kind.0 == name).and_then(|kind| kind.1);
     let max_tokens = max_tokens.map(|tokens| tokens as usize);
     Ok((source, gate::Options { purpose, ratio: ratio.max(MIN_RATIO), max_tokens, mode, keep, kind }))
-}
-
-fn string(arguments: &mut Arguments, name: &'static str) -> Result<Option<String>, ToolError> {
-    match arguments.take(name) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(invalid(format!("{name} must be a string"))),
-    }
 }
 
 fn keep(value: Option<Value>) -> Result<Vec<String>, ToolError> {

@@ -57,6 +57,7 @@ async fn arguments_are_checked() {
         (json!({"text": "a", "ref": "cx_01J9ZQ4K7M8N3P5R6S7T8V9W0X"}), "invalid_arguments"),
         (json!({"text": "a", "ratio": 2}), "invalid_arguments"),
         (json!({"text": "a", "max_tokens": 5}), "invalid_arguments"),
+        (json!({"text": "a", "max_tokens": 20.5}), "invalid_arguments"),
         (json!({"text": "a", "keep": ["x"]}), "invalid_arguments"),
         (json!({"text": "a", "purpos": "x"}), "invalid_arguments"),
         (json!({"text": " \n"}), "empty_input"),

@@ -16,7 +16,7 @@ pub(super) const MAX_PURPOSE: usize = 1_000;
 /// In seconds.
 pub(super) const TIMEOUT: (u32, u32, u32) = (1, 30, 60);
 /// Least, default and most.
-pub(super) const MAX_TOKENS: (u32, u32, u32) = (64, 4_000, 50_000);
+pub(super) const MAX_TOKENS: (u64, u64, u64) = (64, 4_000, 50_000);
 
 /// One call.
 pub(super) struct Call {
@@ -32,8 +32,8 @@ pub(super) enum Source {
 
 /// Reads them.
 pub(super) fn read(mut arguments: Arguments, tenant: &Arc<str>) -> Result<Call, ToolError> {
-    let url = arguments.text("url", MAX_URL)?;
-    let cursor = arguments.text("cursor", MAX_CURSOR)?;
+    let url = arguments.text("url", 0..=MAX_URL)?;
+    let cursor = arguments.text("cursor", 0..=MAX_CURSOR)?;
     // Clients of the source system ask for more; none waits longer than this for us.
     let timeout = arguments.number("timeout")?.unwrap_or_else(|| TIMEOUT.1.into());
     if timeout < f64::from(TIMEOUT.0) {
@@ -51,8 +51,8 @@ pub(super) fn read(mut arguments: Arguments, tenant: &Arc<str>) -> Result<Call, 
         _ => Extract::Auto,
     };
     let max_tokens =
-        arguments.whole("max_tokens", (MAX_TOKENS.0, MAX_TOKENS.2))?.unwrap_or(MAX_TOKENS.1) as usize;
-    let purpose = arguments.text("purpose", MAX_PURPOSE)?.filter(|purpose| !purpose.trim().is_empty());
+        arguments.whole("max_tokens", MAX_TOKENS.0..=MAX_TOKENS.2)?.unwrap_or(MAX_TOKENS.1) as usize;
+    let purpose = arguments.text("purpose", 0..=MAX_PURPOSE)?.filter(|purpose| !purpose.trim().is_empty());
     let links = arguments.choice("links", &["keep", "drop"])? == "keep";
     let fresh = arguments.boolean("fresh", false)?;
     arguments.finish()?;

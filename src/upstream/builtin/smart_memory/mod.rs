@@ -127,7 +127,7 @@ async fn store(context: Context, request: Request, scope: Scope) -> Result<Done,
         content,
         tags: request.tags,
         source: request.source,
-        expires: request.ttl_seconds.map(|ttl| scope.now + i64::from(ttl) * 1_000),
+        expires: request.ttl_seconds.map(|ttl| scope.now + ttl as i64 * 1_000),
         if_version: request.if_version,
     };
     let (prepared, tokens_in) = context

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::{
-    arguments::{Arguments, invalid},
+    arguments::{ANY, Arguments, invalid},
     tool::ToolError,
 };
 use crate::config::MemoryScope;
@@ -17,9 +17,9 @@ pub(super) const MAX_TAGS: usize = 16;
 pub(super) const MAX_SOURCE: usize = 2_048;
 pub(super) const MAX_QUERY: usize = 1_000;
 pub(super) const MAX_CURSOR: usize = 128;
-pub(super) const TTL: (u32, u32) = (60, 31_536_000);
-pub(super) const LIMIT: (u32, u32, u32) = (1, 50, 10);
-pub(super) const TOKENS: (u32, u32, u32) = (64, 20_000, 1_500);
+pub(super) const TTL: (u64, u64) = (60, 31_536_000);
+pub(super) const LIMIT: (u64, u64, u64) = (1, 50, 10);
+pub(super) const TOKENS: (u64, u64, u64) = (64, 20_000, 1_500);
 
 /// The arguments of a call.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Request {
     pub(super) reference: Option<String>,
     pub(super) tags: Option<Vec<String>>,
     pub(super) source: Option<String>,
-    pub(super) ttl_seconds: Option<u32>,
+    pub(super) ttl_seconds: Option<u64>,
     pub(super) if_version: Option<i64>,
     pub(super) query: Option<String>,
     pub(super) limit: Option<usize>,
@@ -49,18 +49,18 @@ impl Request {
             action.ok_or_else(|| invalid(format!("action must be one of {}", ACTIONS.join(", "))))?;
         let request = Self {
             action,
-            namespace: string(&mut arguments, "namespace", 64)?,
-            key: string(&mut arguments, "key", MAX_KEY)?,
-            content: string(&mut arguments, "content", MAX_CONTENT)?,
-            reference: string(&mut arguments, "ref", 64)?,
+            namespace: arguments.text("namespace", 1..=64)?,
+            key: arguments.text("key", 1..=MAX_KEY)?,
+            content: arguments.text("content", 1..=MAX_CONTENT)?,
+            reference: arguments.text("ref", 1..=64)?,
             tags: tags(arguments.take("tags"))?,
-            source: string(&mut arguments, "source", MAX_SOURCE)?,
-            ttl_seconds: arguments.whole("ttl_seconds", TTL)?,
-            if_version: arguments.whole("if_version", (0, u32::MAX))?.map(i64::from),
-            query: string(&mut arguments, "query", MAX_QUERY)?,
-            limit: arguments.whole("limit", (LIMIT.0, LIMIT.1))?.map(|limit| limit as usize),
-            max_tokens: arguments.whole("max_tokens", (TOKENS.0, TOKENS.1))?.unwrap_or(TOKENS.2).into(),
-            cursor: string(&mut arguments, "cursor", MAX_CURSOR)?,
+            source: arguments.text("source", 1..=MAX_SOURCE)?,
+            ttl_seconds: arguments.whole("ttl_seconds", TTL.0..=TTL.1)?,
+            if_version: arguments.whole("if_version", 0..=ANY)?.map(|version| version as i64),
+            query: arguments.text("query", 1..=MAX_QUERY)?,
+            limit: arguments.whole("limit", LIMIT.0..=LIMIT.1)?.map(|limit| limit as usize),
+            max_tokens: arguments.whole("max_tokens", TOKENS.0..=TOKENS.1)?.unwrap_or(TOKENS.2),
+            cursor: arguments.text("cursor", 1..=MAX_CURSOR)?,
         };
         arguments.finish()?;
         if request.namespace.as_deref().is_some_and(|namespace| !is_name(namespace)) {
@@ -87,14 +87,6 @@ impl Request {
         let what = if write { "change" } else { "read" };
         let message = format!("this key may not {what} the memory's namespace {name:?}; use one that it may");
         Err(ToolError::new("scope_denied", message))
-    }
-}
-
-fn string(arguments: &mut Arguments, name: &'static str, most: usize) -> Result<Option<String>, ToolError> {
-    match arguments.take(name) {
-        None => Ok(None),
-        Some(Value::String(text)) if (1..=most).contains(&text.chars().count()) => Ok(Some(text)),
-        Some(_) => Err(invalid(format!("{name} must be a string of 1 to {most} characters"))),
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) const TOOL: Tool = Tool {
     run: start,
 };
 
+/// Of a template, in characters.
+const MAX_NAME: usize = 64;
 const DEFAULT_TOKENS: u64 = 4_000;
 const DEFAULT_SECONDS: u64 = 60;
 
@@ -120,11 +122,7 @@ fn start(context: Context, arguments: Arguments) -> BoxFuture<'static, Result<Do
 }
 
 fn read(mut arguments: Arguments) -> Result<(Plan, Options), ToolError> {
-    let template = match arguments.take("template") {
-        None => None,
-        Some(Value::String(name)) => Some(name),
-        Some(_) => return Err(invalid("template must be a string")),
-    };
+    let template = arguments.text("template", 0..=MAX_NAME)?;
     let input = match arguments.take("input") {
         None => Map::new(),
         Some(Value::Object(input)) => input,
@@ -139,26 +137,12 @@ fn read(mut arguments: Arguments) -> Result<(Plan, Options), ToolError> {
         }
         Some(_) => return Err(invalid("output must be a list of step ids")),
     };
-    let max_tokens = whole(&mut arguments, "max_tokens", DEFAULT_TOKENS, 64, 50_000)?;
-    let timeout = Duration::from_secs(whole(&mut arguments, "timeout", DEFAULT_SECONDS, 1, 120)?);
+    let max_tokens = arguments.whole("max_tokens", 64..=50_000)?.unwrap_or(DEFAULT_TOKENS);
+    let timeout = Duration::from_secs(arguments.whole("timeout", 1..=120)?.unwrap_or(DEFAULT_SECONDS));
     let dry_run = arguments.boolean("dry_run", false)?;
     arguments.finish()?;
     let plan = Plan::read(template.as_deref(), input, steps, output)?;
     Ok((plan, Options { max_tokens, timeout, dry_run }))
-}
-
-fn whole(
-    arguments: &mut Arguments,
-    name: &'static str,
-    default: u64,
-    min: u64,
-    max: u64,
-) -> Result<u64, ToolError> {
-    let number = arguments.number(name)?.unwrap_or(default as f64);
-    if number.fract() != 0.0 || number < min as f64 || number > max as f64 {
-        return Err(invalid(format!("{name} must be a whole number from {min} to {max}")));
-    }
-    Ok(number as u64)
 }
 
 fn planned(plan: &Plan) -> Done {

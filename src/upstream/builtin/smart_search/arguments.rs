@@ -1,6 +1,8 @@
 //! The arguments of a search, read and normalised. Invariant: requests that mean the same have the same
 //! [`Request::normalised`] text.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -77,18 +79,18 @@ impl Request {
 
 /// Reads the arguments.
 pub(super) fn read(mut arguments: Arguments, known: &Engines) -> Result<Request, ToolError> {
-    let text = arguments.text("query", MAX_QUERY)?.unwrap_or_default();
+    let text = arguments.text("query", 0..=MAX_QUERY)?.unwrap_or_default();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() {
         return Err(invalid("query must say what to search for"));
     }
-    let count = integer(&mut arguments, "max_results", 1..=MAX_RESULTS, DEFAULT_RESULTS)?;
+    let count = whole(&mut arguments, "max_results", 1..=MAX_RESULTS, DEFAULT_RESULTS)?;
     let mut engines = strings(&mut arguments, "engines", MAX_ENGINES, MAX_NAME)?;
     let time_range = match arguments.take("time_range") {
         None => None,
         Some(value) => Some(time_range(&value)?),
     };
-    let language = arguments.text("language", MAX_LANGUAGE)?.map(|l| l.trim().to_owned());
+    let language = arguments.text("language", 0..=MAX_LANGUAGE)?.map(|l| l.trim().to_owned());
     let query = Query {
         text,
         count,
@@ -101,8 +103,8 @@ pub(super) fn read(mut arguments: Arguments, known: &Engines) -> Result<Request,
             "strict" => Safesearch::Strict,
             _ => Safesearch::Moderate,
         },
-        page: integer(&mut arguments, "page", 1..=MAX_PAGE, 1)?,
-        snippet_tokens: integer(&mut arguments, "snippet_tokens", 0..=MAX_SNIPPET, DEFAULT_SNIPPET)?,
+        page: whole(&mut arguments, "page", 1..=MAX_PAGE, 1)?,
+        snippet_tokens: whole(&mut arguments, "snippet_tokens", 0..=MAX_SNIPPET, DEFAULT_SNIPPET)?,
     };
     arguments.finish()?;
     if query
@@ -129,17 +131,14 @@ fn time_range(value: &Value) -> Result<TimeRange, ToolError> {
     at.map(|at| ranges[at]).ok_or_else(unknown)
 }
 
-fn integer(
+fn whole(
     arguments: &mut Arguments,
     name: &'static str,
-    range: std::ops::RangeInclusive<usize>,
+    range: RangeInclusive<usize>,
     default: usize,
 ) -> Result<usize, ToolError> {
-    let Some(number) = arguments.number(name)? else { return Ok(default) };
-    let whole = number.fract() == 0.0 && (*range.start() as f64..=*range.end() as f64).contains(&number);
-    let wrong =
-        || invalid(format!("{name} must be a whole number from {} to {}", range.start(), range.end()));
-    whole.then_some(number as usize).ok_or_else(wrong)
+    let (least, most) = range.into_inner();
+    Ok(arguments.whole(name, least as u64..=most as u64)?.map_or(default, |number| number as usize))
 }
 
 fn strings(
