@@ -7,7 +7,7 @@ use dom_query::Document as Dom;
 use dom_smoothie::{Article, Config, Readability, TextMode};
 use url::Url;
 
-use super::{Document, Extract, Extracted, Format, Wanted, guard, markdown, plain, tidy};
+use super::{Document, Extract, Extracted, Format, Wanted, guard, markdown, plain, posts, tidy};
 use crate::text::tokens;
 
 /// An article with less text than this may be a slip, in characters.
@@ -44,7 +44,7 @@ fn extracted(html: &str, url: &Url, wanted: Wanted, until: Instant) -> Option<Do
     tidy::strip(&dom);
     let page = length(&dom.text());
     let chosen = found.filter(|(content, article, doubtful)| {
-        wanted.extract == Extract::Article || !is_slip(content, article, *doubtful, page)
+        wanted.extract == Extract::Article || !is_slip(&dom, content, article, *doubtful, page)
     });
     in_time()?;
     document.text = match chosen {
@@ -80,13 +80,14 @@ fn article(dom: &Dom, base: &Url) -> Option<(Article, bool)> {
     Some((reader.parse().ok()?, doubtful))
 }
 
-/// Whether what was found is no article: too little of the page, or, in doubt, a list of links.
-fn is_slip(content: &Dom, article: &Article, doubtful: bool, page: usize) -> bool {
+/// Whether what was found is no article: too little of the page, one of many, or, in doubt, a list of links.
+fn is_slip(dom: &Dom, content: &Dom, article: &Article, doubtful: bool, page: usize) -> bool {
     let text = length(&article.text_content);
     let links = || length(&content.select("a").text());
     text < SHORT.min(page / 2)
         || page > SHORT_PAGE && text * 100 < page * SLIVER
         || doubtful && links() * 2 > text
+        || text * 3 < page * 2 && posts::are_many(dom, &article.text_content)
 }
 
 /// Characters without white space, which pages have in any amount.
@@ -103,7 +104,10 @@ fn base(dom: &Dom, url: &Url) -> Url {
 /// What the page says about itself.
 fn about(dom: &Dom, article: Option<&Article>) -> Document {
     let mut document = Document::plain(String::new(), Extracted::Full);
-    let some = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let some = |text: Option<&str>| {
+        let words = text?.split_whitespace().collect::<Vec<_>>().join(" ");
+        (!words.is_empty()).then_some(words)
+    };
     if let Some(article) = article {
         document.title = some(Some(&article.title));
         document.byline = some(article.byline.as_deref());

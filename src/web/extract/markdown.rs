@@ -6,7 +6,7 @@ use std::{cell::RefCell, rc::Rc, time::Instant};
 use dom_query::{Document as Dom, Element, NodeData, NodeRef};
 use htmd::{
     HtmlToMarkdown, Node as Converted,
-    element_handler::Handlers,
+    element_handler::{HandlerResult, Handlers},
     options::{BulletListMarker, Options},
 };
 use markup5ever_rcdom::NodeData as Data;
@@ -54,8 +54,20 @@ pub(super) fn of(dom: &Dom, until: Instant) -> String {
     let stop = move |handlers: &dyn Handlers, element: htmd::Element<'_>| {
         if Instant::now() > until { None } else { handlers.fallback(element) }
     };
-    let converter = HtmlToMarkdown::builder().options(options).add_handler(STOPS.to_vec(), stop).build();
+    let converter = HtmlToMarkdown::builder()
+        .options(options)
+        .add_handler(STOPS.to_vec(), stop)
+        .add_handler(vec!["del", "s", "strike"], deleted)
+        .build();
     converter.tree_to_markdown(&converted(dom))
+}
+
+/// What was deleted says the opposite without its mark.
+fn deleted(handlers: &dyn Handlers, element: htmd::Element<'_>) -> Option<HandlerResult> {
+    let text = handlers.walk_children(element.node).content;
+    let inner = text.trim();
+    let marked = format!("~~{inner}~~");
+    Some(if inner.is_empty() { text } else { text.replacen(inner, &marked, 1) }.into())
 }
 
 fn converted(dom: &Dom) -> Rc<Converted> {

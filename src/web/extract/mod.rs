@@ -6,6 +6,7 @@ mod html;
 mod markdown;
 mod pdf;
 mod plain;
+mod posts;
 mod tags;
 mod threads;
 mod tidy;
@@ -120,7 +121,7 @@ pub struct Document {
     pub format: Format,
     /// The text.
     pub text: String,
-    /// Size of the whole page as Markdown, in o200k tokens: what would have been read otherwise.
+    /// Size of the whole page as Markdown with all its links, in o200k tokens: what would have been read otherwise.
     pub full_tokens: u64,
 }
 

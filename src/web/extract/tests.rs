@@ -1,5 +1,7 @@
 //! Pages as they come: the hostile ones end, the ordinary ones keep what they say, and the public benchmark is met.
 
+mod pages;
+
 use std::time::Instant;
 
 use proptest::prelude::*;

@@ -43,6 +43,16 @@ pub(super) fn clean(dom: &Dom, base: &Url, links: bool) {
     }
     for table in dom.select("table").nodes() {
         head(table);
+        within(table, "caption").nodes().iter().for_each(|caption| {
+            table.insert_before(caption);
+            caption.rename("p");
+        });
+    }
+    for small in dom.select("sup, sub").nodes() {
+        raise(small);
+    }
+    for block in dom.select("pre").nodes() {
+        code(block);
     }
 }
 
@@ -81,6 +91,36 @@ fn head(table: &NodeRef<'_>) {
     let cells = rows.nodes().first().map(|row| within(row, "td"));
     if let Some(cells) = cells.filter(|cells| cells.length() > 1) {
         cells.rename("th");
+    }
+}
+
+/// Preformatted text is code to Markdown, and marks within it would be taken for parts of it.
+fn code(block: &NodeRef<'_>) {
+    within(block, "a, b, strong, i, em, del, s, strike, sup, sub").rename("span");
+    for line_end in within(block, "br").nodes() {
+        line_end.insert_before(&block.tree.new_text("\n"));
+        line_end.remove_from_parent();
+    }
+    if within(block, "code").is_empty() {
+        let code = block.tree.new_element("code");
+        if let Some(first) = block.first_child() {
+            code.append_children(&first);
+        }
+        block.append_child(&code);
+    }
+}
+
+/// Small digits become characters of their own: 10<sup>9</sup> is not 109.
+fn raise(small: &NodeRef<'_>) {
+    let digits = if small.has_name("sup") {
+        "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻"
+    } else {
+        "₀₁₂₃₄₅₆₇₈₉₊₋"
+    };
+    let small_of =
+        |c: char| "0123456789+-".find(if c == '−' { '-' } else { c }).and_then(|at| digits.chars().nth(at));
+    if let Some(text) = small.text().trim().chars().map(small_of).collect::<Option<String>>() {
+        small.set_text(text);
     }
 }
 
