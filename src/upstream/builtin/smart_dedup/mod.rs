@@ -5,6 +5,8 @@ mod group;
 mod paragraphs;
 
 #[cfg(test)]
+mod quality;
+#[cfg(test)]
 mod tests;
 
 use std::{panic::resume_unwind, thread};

@@ -1,4 +1,5 @@
-//! What counts as a duplicate: pairs like those that the thresholds were measured on, and properties.
+//! What counts as a duplicate: pairs of the kinds that the thresholds were measured on, and properties. The pairs here
+//! stand for the measured ones, line by line, where the set is absent that `quality` measures them with again.
 
 use proptest::prelude::{Just, Strategy, any, prop, proptest};
 
@@ -46,20 +47,27 @@ fn sentences_reversed(text: &str) -> String {
     text.split_inclusive('.').rev().collect::<Vec<_>>().join(" ")
 }
 
+/// "Unrelated pairs <= .28".
 #[test]
 fn unrelated_passages_stay_even_at_the_lowest_threshold() {
     assert_eq!(run(&PASSAGES, 0.3), [None, None, None]);
 }
 
+/// "3% word edits p10 .84", "sentences reordered p10 .89", "+30% foreign text p10 .75".
 #[test]
-fn light_edits_and_reordering_are_near_duplicates_at_the_default() {
+fn light_edits_reordering_and_additions_are_near_duplicates_at_the_default() {
     for text in PASSAGES {
-        for variant in [edited(text, 33), sentences_reversed(text)] {
+        let foreign = PASSAGES.iter().find(|other| **other != text).unwrap_or(&text);
+        let added: Vec<&str> =
+            foreign.split_whitespace().take(text.split_whitespace().count() * 3 / 10).collect();
+        let added = format!("{text} {}", added.join(" "));
+        for variant in [edited(text, 33), sentences_reversed(text), added] {
             assert_eq!(kinds(&run(&[text, &variant], 0.7)), [None, Some((0, Kind::Near))], "{variant}");
         }
     }
 }
 
+/// "10% edits p10 .65".
 #[test]
 fn one_word_in_ten_changed_needs_a_lower_threshold() {
     for text in PASSAGES {
@@ -69,6 +77,7 @@ fn one_word_in_ten_changed_needs_a_lower_threshold() {
     }
 }
 
+/// "60% prefix Jaccard .58 but containment 1.0".
 #[test]
 fn a_snippet_is_contained_whichever_comes_first() {
     let whole = PASSAGES[0];
