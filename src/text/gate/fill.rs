@@ -283,6 +283,9 @@ impl Seen {
             own[..prefix].iter().filter_map(|shingle| self.holders.get(shingle)).flatten().copied().collect();
         others.sort_unstable();
         others.dedup();
+        // Sets of unlike sizes cannot be similar; most candidates are, and comparing them is what takes time.
+        let (least, most) = (own.len() as f64 * SIMILAR, own.len() as f64 / SIMILAR);
+        others.retain(|other| (least..=most).contains(&(self.shingles[*other].len() as f64)));
         if others.iter().any(|other| shingles::jaccard(&self.shingles[*other], &own) >= SIMILAR) {
             return true;
         }

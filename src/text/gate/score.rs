@@ -23,30 +23,27 @@ const SHORT: usize = 4;
 const SHORT_WEIGHT: f64 = 0.2;
 /// What a unit's own weight counts for against its match.
 const OWN: f64 = 0.3;
-/// The parts of a score without a purpose.
-const CENTRALITY: f64 = 0.3;
-const RARITY: f64 = 0.5;
-const FACTS: f64 = 0.7;
-const FIRST: f64 = 0.5;
+/// Without a purpose: what numbers and names count for against the beginning of a paragraph. How central or how rare
+/// a unit's words are was tried as well, and made it worse.
+const FACTS: f64 = 0.3;
 /// What a unit's own weight counts for without a purpose.
 const OWN_ALONE: f64 = 4.0;
 const FAR: f64 = 2.0;
 
 /// The score of each unit, and a warning if they are close to blind.
 pub(super) fn scores(text: &str, units: &[Unit], purpose: Option<&str>) -> (Vec<f64>, Option<&'static str>) {
-    let language = Language::of(text);
     match purpose.map(str::trim).filter(|purpose| !purpose.is_empty()) {
-        None => (alone(text, units, language), Some("no_purpose")),
-        Some(purpose) => match for_purpose(text, units, purpose, language) {
+        None => (alone(text, units), Some("no_purpose")),
+        Some(purpose) => match for_purpose(text, units, purpose) {
             Some(scores) => (scores, None),
-            None => (alone(text, units, language), Some("purpose_not_found")),
+            None => (alone(text, units), Some("purpose_not_found")),
         },
     }
 }
 
 /// `None` if no unit has a word of the purpose.
-fn for_purpose(text: &str, units: &[Unit], purpose: &str, language: Language) -> Option<Vec<f64>> {
-    let mut vocabulary = Vocabulary::new(language);
+fn for_purpose(text: &str, units: &[Unit], purpose: &str) -> Option<Vec<f64>> {
+    let mut vocabulary = Vocabulary::new(Language::of(text));
     let terms = weights(&mut vocabulary, purpose);
     let mut counts = Counts::new(units.len(), &terms);
     for (at, unit) in units.iter().enumerate() {
@@ -96,49 +93,20 @@ fn weights(vocabulary: &mut Vocabulary, purpose: &str) -> Vec<f64> {
     weights
 }
 
-fn alone(text: &str, units: &[Unit], language: Language) -> Vec<f64> {
-    let mut vocabulary = Vocabulary::new(language);
-    let mut terms: Vec<Vec<u32>> = Vec::with_capacity(units.len());
-    for unit in units {
-        let mut own = Vec::new();
-        vocabulary.each(&text[unit.span.clone()], |term| own.push(term));
-        terms.push(own);
-    }
-    let idf = idf(&terms, vocabulary.len());
-    let mut centre = vec![0.0; idf.len()];
-    terms.iter().flatten().for_each(|term| centre[*term as usize] += idf[*term as usize]);
-    let mean = |own: &[u32], value: &dyn Fn(usize) -> f64| {
-        own.iter().map(|term| value(*term as usize)).sum::<f64>() / own.len().max(1) as f64
-    };
-    // The direction of the whole text, seen from a unit: what of it the unit has, for its own length.
-    let centrality = terms.iter().map(|own| {
-        let length = own.iter().map(|term| idf[*term as usize].powi(2)).sum::<f64>().sqrt();
-        own.iter().map(|term| idf[*term as usize] * centre[*term as usize]).sum::<f64>() / length.max(1.0)
-    });
-    let parts = [
-        (CENTRALITY, standard(centrality.collect())),
-        (RARITY, standard(terms.iter().map(|own| mean(own, &|term| idf[term])).collect())),
-        (FACTS, standard(units.iter().map(|unit| facts(&text[unit.span.clone()])).collect())),
-        (FIRST, standard(firsts(units))),
-    ];
+/// What a text itself says of its parts: paragraphs begin with what they are about, numbers and names are news, and
+/// what stands beside such a unit explains it (and saves the mark of a gap).
+fn alone(text: &str, units: &[Unit]) -> Vec<f64> {
+    let facts = standard(units.iter().map(|unit| facts(&text[unit.span.clone()])).collect());
+    let firsts = standard(firsts(units));
+    let own: Vec<f64> = firsts.iter().zip(&facts).map(|(first, facts)| first + FACTS * facts).collect();
     let score = |(at, unit): (usize, &Unit)| {
-        parts.iter().map(|(weight, values)| weight * values[at]).sum::<f64>() + OWN_ALONE * unit.weight
+        let beside = |other: usize| match units.get(other) {
+            Some(neighbour) if neighbour.paragraph == unit.paragraph => own[other],
+            _ => own[at],
+        };
+        own[at] + (beside(at.wrapping_sub(1)) + beside(at + 1)) / 2.0 + OWN_ALONE * unit.weight
     };
     units.iter().enumerate().map(score).collect()
-}
-
-/// Inverse document frequency of each term, with units as documents.
-fn idf(units: &[Vec<u32>], terms: usize) -> Vec<f64> {
-    let mut with = vec![0_u32; terms];
-    let mut last = vec![usize::MAX; terms];
-    for (at, own) in units.iter().enumerate() {
-        for term in own.iter().map(|term| *term as usize) {
-            with[term] += u32::from(last[term] != at);
-            last[term] = at;
-        }
-    }
-    let all = units.len() as f64;
-    with.iter().map(|with| (1.0 + (all - f64::from(*with) + 0.5) / (f64::from(*with) + 0.5)).ln()).collect()
 }
 
 /// The part of a unit's words that are numbers or names.
