@@ -16,9 +16,12 @@ fn retention(language: &str, articles: usize, ratio: f64, with_purpose: bool) ->
         let text =
             paragraphs.iter().map(|paragraph| paragraph.text.as_str()).collect::<Vec<_>>().join("\n\n");
         let mut options = Options { ratio, max_tokens: None, ..Options::to_fit(0, None) };
+        let blind = (!with_purpose).then(|| cut(&text, &options).unwrap());
         for question in paragraphs.iter().flat_map(|paragraph| &paragraph.questions) {
-            options.purpose = with_purpose.then(|| question.text.clone());
-            let result = cut(&text, &options).unwrap();
+            let result = blind.clone().unwrap_or_else(|| {
+                options.purpose = Some(question.text.clone());
+                cut(&text, &options).unwrap()
+            });
             assert!(result.tokens_out <= result.target);
             asked += 1;
             answered += usize::from(result.text.contains(&question.sentence));
@@ -97,35 +100,5 @@ fn own_questions_about_own_pages() {
         }
         println!("own questions, keep {ratio}: {kept} of {}", questions.len());
         assert!(kept >= least, "{kept} is under {least}");
-    }
-}
-
-/// Prints how long a cut takes: `cargo test --release --lib a_megabyte -- --ignored --nocapture`.
-#[test]
-#[ignore = "a figure and no verdict"]
-fn a_megabyte_takes() {
-    let Some(articles) = xquad::articles("en") else { return };
-    let text: Vec<String> = articles.into_iter().flatten().map(|paragraph| paragraph.text).collect();
-    let numbered = |n: usize| text.iter().map(move |text| format!("{n} {text}\n\n"));
-    let text: String = (0..5).flat_map(numbered).collect();
-    let text = &text[..text.floor_char_boundary(1 << 20).min(text.len())];
-    for ratio in [0.1, 0.5] {
-        for purpose in [Some("How many points did the Panthers defense surrender?".to_owned()), None] {
-            let options = Options { ratio, purpose, max_tokens: None, ..Options::to_fit(0, None) };
-            let mut times: Vec<_> = (0..7)
-                .map(|_| {
-                    let start = std::time::Instant::now();
-                    cut(text, &options).unwrap();
-                    start.elapsed()
-                })
-                .collect();
-            times.sort();
-            println!(
-                "{} bytes, keep {ratio}, purpose {}: {:?}",
-                text.len(),
-                options.purpose.is_some(),
-                times[3]
-            );
-        }
     }
 }
