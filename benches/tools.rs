@@ -262,7 +262,7 @@ fn memory(runtime: &Runtime) {
     });
     let costs = questions.iter().step_by(questions.len() / RECALLS).enumerate().map(|(n, question)| {
         let recall = json!({"action": "recall", "query": question});
-        let get = json!({"action": "get", "key": (n * 241).to_string()});
+        let get = json!({"action": "get", "key": (n * 241 % MEMORIES).to_string()});
         let run = |arguments: &Value| runtime.block_on(call(&tools, "smart_memory", arguments.clone()));
         beside(1, || run(&recall), || run(&get))
     });
