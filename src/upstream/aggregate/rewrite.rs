@@ -1,0 +1,384 @@
+//! An answer on its way back: the client's id and progress token put in again, `requestState` sealed, resource links
+//! noted. Works on the bytes as they pass, JSON or events; nothing else is touched or held back.
+//!
+//! Invariant: how the answer is cut into chunks makes no difference, and memory is bounded by [`MAX_STATE`].
+
+use std::borrow::Cow;
+
+use crate::mcp::json::{
+    Type,
+    push::{Push, Sink},
+    text,
+};
+
+/// Longest `requestState`, in bytes.
+const MAX_STATE: usize = 64 * 1024;
+/// Longest URI that is noted.
+const MAX_URI: usize = 2 * 1024;
+/// Longest member name that is looked at; all that mean something are shorter.
+const MAX_NAME: usize = 64;
+/// Levels at which names mean something.
+const LEVELS: usize = 6;
+
+/// What is put in.
+pub(super) trait Wants: Send {
+    /// The client's id, as JSON.
+    fn id(&self) -> &[u8];
+    /// The client's progress token, as JSON, if it gave one.
+    fn progress_token(&self) -> Option<&[u8]>;
+    /// Seals a member's `requestState`.
+    fn seal(&self, state: &str) -> String;
+    /// A resource was linked to.
+    fn linked(&self, uri: &str);
+}
+
+/// A `requestState` that is longer than what is carried.
+#[derive(Debug)]
+pub(super) struct TooLong;
+
+/// Rewrites one answer.
+pub(super) struct Rewriter<W> {
+    wants: W,
+    push: Push,
+    watch: Watch,
+    lines: Option<Lines>,
+}
+
+impl<W: Wants> Rewriter<W> {
+    pub(super) fn new(wants: W, events: bool) -> Self {
+        let (push, watch) = Default::default();
+        Self { wants, push, watch, lines: events.then(Lines::default) }
+    }
+
+    /// Reads on; what may go out is appended to `out`.
+    pub(super) fn feed(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> Result<(), TooLong> {
+        let Some(mut lines) = self.lines.take() else { return self.json(chunk, out) };
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let (n, what) = lines.next(rest);
+            match what {
+                What::Data => self.json(&rest[..n], out)?,
+                What::Frame => out.extend_from_slice(&rest[..n]),
+                What::EventEnd => {
+                    out.extend_from_slice(&rest[..n]);
+                    (self.push, self.watch) = Default::default();
+                }
+            }
+            rest = &rest[n..];
+        }
+        self.lines = Some(lines);
+        Ok(())
+    }
+
+    fn json(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> Result<(), TooLong> {
+        let Self { wants, push, watch, .. } = self;
+        let mut walk = Walk { wants, watch, out, chunk, copied: 0 };
+        push.feed(chunk, &mut walk);
+        let copied = walk.copied;
+        watch.keep(chunk, chunk.len());
+        if watch.hold.is_none() || push.is_bad() {
+            out.extend_from_slice(chunk.get(copied..).unwrap_or_default());
+        }
+        if watch.hold == Some(Place::RequestState) && watch.token.len() > MAX_STATE {
+            return Err(TooLong);
+        }
+        Ok(())
+    }
+}
+
+/// Where in a message something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Place {
+    #[default]
+    Other,
+    Id,
+    Params,
+    ProgressToken,
+    Result,
+    RequestState,
+    /// `content` or `contents`
+    Content,
+    Resource,
+    Uri,
+}
+
+/// What is known of the message so far.
+#[derive(Debug, Default)]
+struct Watch {
+    path: [Place; LEVELS],
+    /// What is being replaced.
+    hold: Option<Place>,
+    /// At which depth.
+    depth: usize,
+    /// Part of the input that is wanted, and where it starts in this chunk.
+    token: Vec<u8>,
+    from: Option<usize>,
+    limit: usize,
+}
+
+impl Watch {
+    fn start(&mut self, at: usize, limit: usize) {
+        self.token.clear();
+        (self.from, self.limit) = (Some(at), limit);
+    }
+
+    /// Takes what belongs to this chunk.
+    fn keep(&mut self, chunk: &[u8], to: usize) {
+        if let Some(from) = &mut self.from {
+            let bytes = chunk.get(std::mem::take(from)..to).unwrap_or_default();
+            let room = (self.limit + 1).saturating_sub(self.token.len());
+            self.token.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    /// The token has ended: its text, if it was wanted and short enough.
+    fn end(&mut self, chunk: &[u8], at: usize) -> Option<Cow<'_, str>> {
+        self.keep(chunk, at);
+        self.from.take()?;
+        let token = std::str::from_utf8(&self.token).ok()?;
+        (self.token.len() <= self.limit).then(|| text::decode_lossy(token))
+    }
+
+    fn place(&self, depth: usize, name: &str) -> Place {
+        let above = |levels: usize| depth.checked_sub(levels).map_or(Place::Other, |at| self.path[at]);
+        match (depth, above(1), name) {
+            (1, _, "id") => Place::Id,
+            (1, _, "params") => Place::Params,
+            (1, _, "result") => Place::Result,
+            (2, Place::Params, "progressToken") => Place::ProgressToken,
+            (2, Place::Result, "requestState") => Place::RequestState,
+            (2, Place::Result, "content" | "contents") => Place::Content,
+            (4, _, "uri") if above(2) == Place::Content => Place::Uri,
+            (4, _, "resource") if above(2) == Place::Content => Place::Resource,
+            (5, Place::Resource, "uri") => Place::Uri,
+            _ => Place::Other,
+        }
+    }
+}
+
+struct Walk<'w, W> {
+    wants: &'w W,
+    watch: &'w mut Watch,
+    out: &'w mut Vec<u8>,
+    chunk: &'w [u8],
+    /// How far the chunk has gone out, or been dropped.
+    copied: usize,
+}
+
+impl<W: Wants> Sink for Walk<'_, W> {
+    fn name_start(&mut self, depth: usize, at: usize) {
+        if depth < LEVELS && self.watch.hold.is_none() {
+            self.watch.start(at, MAX_NAME);
+        }
+    }
+
+    fn name_end(&mut self, depth: usize, chunk: &[u8], at: usize) {
+        if depth < LEVELS && self.watch.hold.is_none() {
+            let name = self.watch.end(chunk, at).map(Cow::into_owned).unwrap_or_default();
+            self.watch.path[depth] = self.watch.place(depth, &name);
+        }
+    }
+
+    fn value_start(&mut self, depth: usize, kind: Type, at: usize) {
+        let Some(place) = self.watch.path.get(depth).copied().filter(|_| self.watch.hold.is_none()) else {
+            return;
+        };
+        let held = match place {
+            Place::Id => true,
+            Place::ProgressToken => self.wants.progress_token().is_some(),
+            Place::RequestState => kind == Type::String,
+            _ => false,
+        };
+        if held {
+            self.out.extend_from_slice(self.chunk.get(self.copied..at).unwrap_or_default());
+            self.copied = at;
+            (self.watch.hold, self.watch.depth) = (Some(place), depth);
+        }
+        match place {
+            Place::RequestState if held => self.watch.start(at, MAX_STATE),
+            Place::Uri if kind == Type::String => self.watch.start(at, MAX_URI),
+            _ => {}
+        }
+    }
+
+    fn value_end(&mut self, depth: usize, chunk: &[u8], at: usize) {
+        let Some(place) = self.watch.path.get(depth).copied() else { return };
+        if self.watch.hold.is_some() && self.watch.depth != depth {
+            return;
+        }
+        match self.watch.hold.take() {
+            Some(Place::Id) => self.out.extend_from_slice(self.wants.id()),
+            Some(Place::ProgressToken) => {
+                self.out.extend_from_slice(self.wants.progress_token().unwrap_or(b"null"));
+            }
+            Some(Place::RequestState) => {
+                let state = self.watch.end(chunk, at).unwrap_or_default();
+                let sealed = self.wants.seal(&state);
+                self.out.push(b'"');
+                self.out.extend_from_slice(sealed.as_bytes());
+                self.out.push(b'"');
+            }
+            _ => {
+                if place == Place::Uri
+                    && let Some(uri) = self.watch.end(chunk, at)
+                {
+                    self.wants.linked(&uri);
+                }
+                self.watch.path[depth] = Place::Other;
+                return;
+            }
+        }
+        self.copied = at;
+        self.watch.path[depth] = Place::Other;
+    }
+}
+
+/// Tells data from what frames it in an event stream. Every byte is one or the other.
+#[derive(Debug, Default)]
+struct Lines {
+    line: Line,
+    /// The last byte was a CR: an LF now belongs to it.
+    after_cr: bool,
+    name: [u8; 4],
+    name_len: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Line {
+    #[default]
+    Name,
+    /// After the colon.
+    Space {
+        data: bool,
+    },
+    Value {
+        data: bool,
+    },
+}
+
+enum What {
+    Data,
+    Frame,
+    EventEnd,
+}
+
+impl Lines {
+    /// How many of the first bytes belong together, and to what.
+    fn next(&mut self, rest: &[u8]) -> (usize, What) {
+        let Some(&first) = rest.first() else { return (0, What::Frame) };
+        if std::mem::take(&mut self.after_cr) && first == b'\n' {
+            return (1, What::Frame);
+        }
+        if matches!(first, b'\n' | b'\r') {
+            self.after_cr = first == b'\r';
+            let empty = self.line == Line::Name && self.name_len == 0;
+            (self.line, self.name_len) = (Line::Name, 0);
+            return (1, if empty { What::EventEnd } else { What::Frame });
+        }
+        match self.line {
+            Line::Name if first == b':' => {
+                let data = self.name_len == 4 && &self.name == b"data";
+                self.line = Line::Space { data };
+                (1, What::Frame)
+            }
+            Line::Name => {
+                // A byte-order mark at the start is not part of a name.
+                if !matches!(first, 0xEF | 0xBB | 0xBF) {
+                    if let Some(slot) = self.name.get_mut(self.name_len) {
+                        *slot = first;
+                    }
+                    self.name_len += 1;
+                }
+                (1, What::Frame)
+            }
+            Line::Space { data } => {
+                self.line = Line::Value { data };
+                if first == b' ' { (1, What::Frame) } else { self.next(rest) }
+            }
+            Line::Value { data } => {
+                let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+                (end, if data { What::Data } else { What::Frame })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Fixed(Mutex<Vec<String>>);
+
+    impl Wants for &Fixed {
+        fn id(&self) -> &[u8] {
+            b"\"client\""
+        }
+        fn progress_token(&self) -> Option<&[u8]> {
+            Some(b"\"tok\"")
+        }
+        fn seal(&self, state: &str) -> String {
+            format!("<{}>", state.replace('"', "'"))
+        }
+        fn linked(&self, uri: &str) {
+            self.0.lock().unwrap().push(uri.to_owned());
+        }
+    }
+
+    fn rewritten(text: &str, events: bool, cut: usize) -> (String, Vec<String>) {
+        let fixed = Fixed::default();
+        let mut rewriter = Rewriter::new(&fixed, events);
+        let mut out = Vec::new();
+        text.as_bytes().chunks(cut).for_each(|chunk| rewriter.feed(chunk, &mut out).unwrap());
+        drop(rewriter);
+        (String::from_utf8(out).unwrap(), fixed.0.into_inner().unwrap())
+    }
+
+    const JSON: &str = r#"{ "jsonrpc":"2.0","result":{"id":5,"requestState":"a\"b","content":[{"type":"resource_link","uri":"x:\/1","id":1},{"resource":{"uri":"x:2"}}],"n":1.50},"\u0069d" : 7 }"#;
+
+    #[test]
+    fn ids_tokens_and_states_are_replaced_and_links_noted_however_it_is_cut() {
+        let expected = r#"{ "jsonrpc":"2.0","result":{"id":5,"requestState":"<a'b>","content":[{"type":"resource_link","uri":"x:\/1","id":1},{"resource":{"uri":"x:2"}}],"n":1.50},"\u0069d" : "client" }"#;
+        let sse = |json: &str, token: &str| {
+            format!(
+                ": hi\r\nid: 3\r\ndata: {{\"method\":\"notifications/progress\",\r\ndata:\"params\":{{\"progressToken\":{token},\"progress\":1}}}}\r\n\r\nevent: message\ndata: {json}\n\n"
+            )
+        };
+        for cut in 1..40 {
+            let (json, links) = rewritten(JSON, false, cut);
+            assert_eq!(json, expected, "cut {cut}");
+            assert_eq!(links, ["x:/1", "x:2"], "cut {cut}");
+            let (events, _) = rewritten(&sse(JSON, "12"), true, cut);
+            assert_eq!(events, sse(expected, "\"tok\""), "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_passes() {
+        assert_eq!(rewritten("<html>", false, 2).0, "<html>");
+        assert_eq!(rewritten("{\"id\":x}", false, 100).0, "{\"id\":x}");
+        assert_eq!(
+            rewritten("data: x\n\ndata: {\"id\":1}\n\n", true, 3).0,
+            "data: x\n\ndata: {\"id\":\"client\"}\n\n"
+        );
+    }
+
+    #[test]
+    fn a_state_beyond_the_limit_is_refused() {
+        let fixed = Fixed::default();
+        let mut rewriter = Rewriter::new(&fixed, false);
+        let text = format!(r#"{{"result":{{"requestState":"{}"#, "x".repeat(MAX_STATE + 10));
+        assert!(text.as_bytes().chunks(1000).any(|c| rewriter.feed(c, &mut Vec::new()).is_err()));
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_make_no_difference(text in "[ -~\n\r]{0,200}", events: bool, cut in 1_usize..50) {
+            prop_assert_eq!(rewritten(&text, events, cut), rewritten(&text, events, usize::MAX));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The aggregate over scripted servers whose catalogs are at work.
+
+mod calls;
+mod fake;
+mod listening;
+mod lists;
+mod trouble;
