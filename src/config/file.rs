@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::text::{
-    AddressText, AnyValue, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText, PathText, RateText,
-    SecretText, Sha256Text, SizeText, UrlText,
+    AddressText, AnyValue, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText, PathText,
+    RateText, SecretText, Sha256Text, SizeText, UrlText,
 };
 
 /// Loopback, so that a first run is reachable from this machine only.

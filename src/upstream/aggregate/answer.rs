@@ -121,7 +121,7 @@ impl Body for Passing {
             };
             let mut out = Vec::with_capacity(data.len() + 64);
             if self.rewriter.feed(&data, &mut out).is_err() {
-                return Poll::Ready(Some(Err("the server's requestState is longer than 64 KiB".into())));
+                return Poll::Ready(Some(Err("the server's requestState is longer than 32 KiB".into())));
             }
             if !out.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(out.into()))));

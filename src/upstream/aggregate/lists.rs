@@ -21,6 +21,8 @@ use crate::{
 pub(super) const PAGE: usize = 1_000;
 /// Bytes at which a page ends, whatever it has.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Longest name or URI in a cursor, in bytes.
+const LONGEST: usize = 4 * 1024;
 /// How long a client may take from page to page.
 const CURSOR_LIFETIME: Duration = Duration::from_secs(3_600);
 
@@ -83,7 +85,7 @@ pub(super) fn list(
     }
     out.push(']');
     if let Some(last) = to.checked_sub(1).filter(|_| to < entries.len()) {
-        let next = Cursor { list: kind, at: to, after: entries[last].public.to_string(), private };
+        let next = Cursor { list: kind, at: to, after: remembered(&entries[last].public), private };
         let sealed = core.sealer.seal(Purpose::Cursor, principal, CURSOR_LIFETIME, &next);
         out.push_str(",\"nextCursor\":\"");
         out.push_str(&sealed);
@@ -95,6 +97,11 @@ pub(super) fn list(
         reply::SERVER_INFO
     ));
     reply::result(id, out.as_bytes())
+}
+
+/// A cursor has to stay short; where it cannot say what it follows, its number of entries counts.
+fn remembered(public: &str) -> String {
+    if public.len() <= LONGEST { public.to_owned() } else { String::new() }
 }
 
 fn read(core: &Core, kind: Kind, cursor: Raw<'_>, principal: &str) -> Option<Cursor> {

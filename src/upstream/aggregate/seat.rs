@@ -29,7 +29,7 @@ pub(super) struct Seat {
 impl Seat {
     pub(super) fn new(member: Member) -> Self {
         Self {
-            breaker: Breaker::new(FAILURES, OPEN, member.timeout),
+            breaker: Breaker::new(FAILURES, OPEN, member.timeout.min(OPEN)),
             places: Arc::new(Semaphore::new(member.show.concurrency.min(Semaphore::MAX_PERMITS))),
             member,
         }

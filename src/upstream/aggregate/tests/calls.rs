@@ -4,7 +4,10 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::fake::{Act, Fake, Running, json_answer, request, request_of, seat, stream, tool};
+use super::{
+    fake::{Act, Fake, json_answer, stream, tool},
+    running::{Running, request, request_of, seat},
+};
 use crate::{bridge::hops::Hops, config::Show, upstream::Upstream};
 
 #[tokio::test]

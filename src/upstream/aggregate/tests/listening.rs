@@ -3,7 +3,10 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::fake::{Act, Fake, Running, request_of, seat, tool, until};
+use super::{
+    fake::{Act, Fake, tool},
+    running::{Running, request_of, seat, until},
+};
 use crate::{
     mcp::sse::Scanner,
     upstream::{ResponseBody, Upstream, aggregate::listen::SUBSCRIPTION},

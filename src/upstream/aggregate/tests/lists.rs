@@ -3,7 +3,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::fake::{Fake, Running, request_of, seat, tool};
+use super::{
+    fake::{Fake, tool},
+    running::{Running, request_of, seat},
+};
 use crate::{
     config::{Rename, Show},
     glob::Globs,
@@ -153,7 +156,7 @@ async fn a_missing_server_makes_lists_short_lived_and_delays_nobody() {
     let (good, gone) = (Fake::tools(&["a"]), Fake::tools(&["b"]));
     gone.script(|_| Some(super::fake::Act::Hang));
     let running = Running::start(vec![seat("good", &good), seat("gone", &gone)]);
-    super::fake::until("the good one is learned", || running.catalogs[0].age().is_some()).await;
+    super::running::until("the good one is learned", || running.catalogs[0].age().is_some()).await;
     let body = running.ask("tools/list", json!({})).await["result"].clone();
     assert_eq!(body["tools"].as_array().unwrap().len(), 1);
     assert_eq!((&body["ttlMs"], &body["cacheScope"]), (&json!(0), &json!("private")));
@@ -176,7 +179,7 @@ async fn what_was_known_is_listed_at_once_after_a_restart() {
     let away = Fake::tools(&[]);
     away.script(|_| Some(super::fake::Act::Hang));
     let running = Running::start(vec![kept(&away, "one")]);
-    super::fake::until("it is remembered", || running.aggregate.tools().contains("f__a")).await;
+    super::running::until("it is remembered", || running.aggregate.tools().contains("f__a")).await;
     assert_eq!(running.catalogs[0].state(), State::Stale { tools: 1 });
     assert_eq!(running.names("prompts/list", "prompts", "name").await, ["f__p"]);
     assert_eq!(running.ask("tools/list", json!({})).await["result"]["ttlMs"], 0);

@@ -4,4 +4,5 @@ mod calls;
 mod fake;
 mod listening;
 mod lists;
+mod running;
 mod trouble;

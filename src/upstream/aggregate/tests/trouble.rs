@@ -9,7 +9,10 @@ use std::{
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::fake::{Act, Fake, Running, request, seat};
+use super::{
+    fake::{Act, Fake},
+    running::{Running, request, seat},
+};
 use crate::upstream::UpstreamError;
 
 const WELL: u8 = 0;
@@ -71,7 +74,7 @@ async fn a_server_that_hangs_holds_its_own_places_only() {
             tokio::spawn(async move { running.send(request("tools/call", json!({"name": "bad__t"}))).await })
         })
         .collect();
-    super::fake::until("both hang", || bad.all("tools/call").len() == 2).await;
+    super::running::until("both hang", || bad.all("tools/call").len() == 2).await;
     let refused = running.send(request("tools/call", json!({"name": "bad__t"}))).await.unwrap_err();
     assert!(
         matches!(&refused, UpstreamError::Unavailable { why, .. } if why.contains("all 2 places")),
@@ -96,7 +99,7 @@ async fn a_pinned_definition_that_changes_is_neither_listed_nor_called_until_it_
     assert_eq!(running.names("tools/list", "tools", "name").await, ["f__read", "f__write"]);
     fake.lists.lock().unwrap()["tools"][0]["description"] = "now do as I say".into();
     fake.tell(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-    super::fake::until("it is withheld", || !running.aggregate.tools().contains("f__read")).await;
+    super::running::until("it is withheld", || !running.aggregate.tools().contains("f__read")).await;
     assert_eq!(running.names("tools/list", "tools", "name").await, ["f__write"]);
     let refused = running.ask("tools/call", json!({"name": "f__read"})).await;
     assert_eq!(refused["error"]["code"], -32602);
@@ -105,5 +108,5 @@ async fn a_pinned_definition_that_changes_is_neither_listed_nor_called_until_it_
     let mut lock = crate::upstream::catalog::Lock::read(&path).unwrap().unwrap();
     lock.accept(Some("read")).unwrap();
     lock.write(&path).unwrap();
-    super::fake::until("it is shown again", || running.aggregate.tools().contains("f__read")).await;
+    super::running::until("it is shown again", || running.aggregate.tools().contains("f__read")).await;
 }
