@@ -79,7 +79,7 @@ async fn forward(
 ) -> Result<Response<ResponseBody>, UpstreamError> {
     let mut again = false;
     loop {
-        let index = core.index();
+        let index = if again { core.fresh_index().await } else { core.index() };
         let way = match route::find(core, &index, id, message, &principal) {
             Ok(way) => way,
             Err(refusal) => return Ok(*refusal),

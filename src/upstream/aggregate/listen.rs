@@ -128,7 +128,7 @@ impl Listen {
     async fn run(self: Arc<Self>, client: &Sender) -> Result<(), Left> {
         let mut bell = self.core.bell.subscribe();
         bell.mark_unchanged();
-        let mut digests = self.core.index().digests;
+        let mut digests = self.core.fresh_index().await.digests;
         let (tell, mut told) = mpsc::channel(WAITING);
         let (release, released) = watch::channel(None);
         let mut members = JoinSet::new();
@@ -171,7 +171,7 @@ impl Listen {
 
     /// Tells of the lists that are other ones now.
     async fn changed(&self, client: &Sender, digests: &mut [u64; 4]) -> Result<(), Left> {
-        let now = self.core.index().digests;
+        let now = self.core.fresh_index().await.digests;
         for (n, (_, name, kinds)) in CHANGES.iter().enumerate() {
             let other = kinds.iter().any(|kind| now[*kind as usize] != digests[*kind as usize]);
             if other && self.changes[n] {

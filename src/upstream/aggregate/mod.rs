@@ -54,6 +54,9 @@ use crate::{
 
 pub use self::index::Collision;
 
+/// How often to look whether somebody else has made the index.
+const REBUILDING: Duration = Duration::from_millis(10);
+
 /// One upstream of several.
 pub struct Member {
     /// Its name.
@@ -207,12 +210,27 @@ impl Core {
     /// The index, made anew if a catalog has changed. Never waits: while somebody else makes it, the one before.
     fn index(&self) -> Arc<Index> {
         let index = self.index.load_full();
-        let fresh = |(seat, part): (&Seat, &Arc<Part>)| seat.member.catalog.offers_version() == part.version;
-        if self.seats.iter().zip(&index.parts).all(fresh) {
+        if self.is_fresh(&index) {
             return index;
         }
         self.rebuild();
         self.index.load_full()
+    }
+
+    /// The index, waited for while somebody else makes it: for whom the one before will not do.
+    async fn fresh_index(&self) -> Arc<Index> {
+        loop {
+            let index = self.index();
+            if self.is_fresh(&index) {
+                return index;
+            }
+            tokio::time::sleep(REBUILDING).await;
+        }
+    }
+
+    fn is_fresh(&self, index: &Index) -> bool {
+        let fresh = |(seat, part): (&Seat, &Arc<Part>)| seat.member.catalog.offers_version() == part.version;
+        self.seats.iter().zip(&index.parts).all(fresh)
     }
 
     fn rebuild(&self) {
