@@ -200,8 +200,17 @@ impl AdminState for Pages {
 fn upstream(state: &State) -> Part {
     match state {
         State::Learning => Part { state: "learning", detail: None },
-        State::Ready { tools, era, age_s } => {
-            Part { state: "ok", detail: Some(format!("{tools} tools, {era}, confirmed {age_s} s ago")) }
+        State::Stale { tools } => Part {
+            state: "stale",
+            detail: Some(format!("{tools} tools known before the restart, not confirmed")),
+        },
+        State::Ready { tools, era, age_s, withheld } => {
+            let withheld = match withheld.as_slice() {
+                [] => String::new(),
+                names => format!(", withheld by their pins: {}", names.join(", ")),
+            };
+            let detail = format!("{tools} tools, {era}, confirmed {age_s} s ago{withheld}");
+            Part { state: "ok", detail: Some(detail) }
         }
         State::Unreachable { error, since_s } => {
             Part { state: "unreachable", detail: Some(format!("for {since_s} s: {error}")) }

@@ -7,6 +7,8 @@
 
 pub mod app;
 pub mod audit;
+mod breaker;
+pub mod bridge;
 pub mod cli;
 pub mod config;
 pub mod doctor;

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::uri::PathAndQuery;
+use sha2::{Digest, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -225,8 +226,15 @@ impl Route {
         // A package may have to be fetched before a command starts.
         let starts = matches!(spec.target, Target::Command(_));
         let timeout = if starts { spec.timeout } else { spec.timeout.min(LONGEST_LOOK) };
+        let mut catalog = Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), timeout);
+        if let (Some(origin), Some(store)) = (origin(&spec.target), store) {
+            catalog = catalog.kept_in(store.clone(), &origin);
+        }
+        if let Some(file) = &spec.show.pins {
+            catalog = catalog.pinned(file.clone());
+        }
         Ok(Self {
-            catalog: Arc::new(Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), timeout)),
+            catalog: Arc::new(catalog),
             upstream,
             address,
             port,
@@ -252,6 +260,19 @@ fn tenant(key: &config::Key) -> &Arc<str> {
 pub fn tenants(config: &Config) -> Vec<String> {
     let keys = config.keys.iter().map(|key| tenant(key).to_string());
     keys.chain([LOCAL.to_owned()]).collect()
+}
+
+/// What stands behind an upstream's name, hashed, because a URL may hold a token; `None` if that is this program.
+fn origin(target: &Target) -> Option<String> {
+    let mut digest = Sha256::new();
+    match target {
+        Target::Http(url) => digest.update(url.to_string()),
+        Target::Command(command) => {
+            digest.update(format!("{:?}{:?}{:?}", command.program, command.arguments, command.cwd));
+        }
+        Target::Builtin => return None,
+    }
+    Some(hex::encode(digest.finalize()))
 }
 
 /// Without the built-in tools and budgets nothing is stored, and no file is made.

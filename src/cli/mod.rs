@@ -18,6 +18,7 @@ pub mod doctor;
 pub mod index;
 pub mod key;
 pub mod normalize;
+pub mod pin;
 pub mod schema;
 pub mod serve;
 pub mod tools;
@@ -33,7 +34,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["health", "init", "inject", "pin", "replay"];
+const LATER: &[&str] = &["health", "init", "inject", "replay"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -60,6 +61,8 @@ enum Command {
     Normalize(normalize::Args),
     /// Fill the local search engine: add, list, remove
     Index(index::Args),
+    /// Show and accept the definitions of pinned tools
+    Pin(pin::Args),
     /// List the built-in tools and what each costs a model
     Tools(tools::Args),
     /// Examine an MCP server: what it speaks, what it refuses, what the gateway repairs
@@ -93,6 +96,7 @@ fn run(command: Command) -> ExitCode {
         Command::Connect(args) => connect::run(args),
         Command::Normalize(args) => normalize::run(args),
         Command::Index(args) => index::run(args),
+        Command::Pin(args) => pin::run(args),
         Command::Tools(args) => tools::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Call(args) => call::run(args),

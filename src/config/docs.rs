@@ -34,7 +34,8 @@ edit it by hand. `config/` has examples, `config/defaults.toml` every key at its
   `auth.mode = \"none\"`.
 - With `auth.mode = \"keys\"` written and no `[[keys]]`, every call is refused; so taking the last key out of a running
   gateway's file locks it instead of opening it.
-- With several upstreams, each is at `PATH/NAME`, and `PATH` alone answers 404: showing them as one is not in this version.
+- With several upstreams, `PATH` shows them as one, with names as `prefix`, `rename`, `tools` and `fixed` make them; each alone is at
+  `PATH/NAME` with its own names. A name that two upstreams would have is shown of neither.
 - The standard `OTEL_*` variables work and yield to the file, except `OTEL_TRACES_SAMPLER*`: audit spans are never
   sampled out.
 ";
@@ -110,7 +111,7 @@ fn kind(schema: &Value, root: &Value) -> String {
     if schema["oneOf"].is_array() {
         return "word".into();
     }
-    match schema["type"].as_str().unwrap() {
+    match schema["type"].as_str().unwrap_or_default() {
         "array" => format!("list of {}", kind(resolve(&schema["items"], root), root)),
         "object" => format!("table of {}", kind(resolve(&schema["additionalProperties"], root), root)),
         "integer" => "whole number".into(),

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::text::{
-    AddressText, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText, PathText, RateText,
-    SecretText, Sha256Text, SizeText, UrlText,
+    AddressText, AnyValue, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText, PathText,
+    RateText, SecretText, Sha256Text, SizeText, UrlText,
 };
 
 /// Loopback, so that a first run is reachable from this machine only.
@@ -32,6 +32,10 @@ pub(super) const RATE: &str = "120/min";
 pub(super) const CONCURRENCY: u32 = 256;
 /// HTTP's own way; hosts that hide HTTP errors from the model can choose `tool_error`.
 pub(super) const REFUSAL: &str = "http";
+/// Between a prefix and a name; no name of an upstream has it.
+pub(super) const SEPARATOR: &str = "__";
+/// A quarter of `limits.concurrency`: one server that hangs leaves room for the others.
+pub(super) const CONCURRENT: u32 = 64;
 /// Negotiated between client and server, as without a gateway.
 pub(super) const PROTOCOL: &str = "auto";
 /// Tools may think for a while before their first byte.
@@ -106,6 +110,9 @@ pub(super) struct File {
     /// The servers behind the gateway, by name (`[a-z0-9-]+`); without any, the built-in tools.
     #[serde(default)]
     pub(super) upstreams: BTreeMap<String, At<Upstream>>,
+    /// Several upstreams shown as one.
+    #[serde(default)]
+    pub(super) aggregate: Aggregate,
     /// Which broken requests are repaired.
     #[serde(default)]
     pub(super) normalize: Normalize,
@@ -326,11 +333,27 @@ pub(super) struct Upstream {
     /// Protocol revision to speak.
     #[schemars(extend("default" = PROTOCOL))]
     pub(super) protocol: Option<At<Protocol>>,
-    /// Prefix of its public tool names. Default: empty with one upstream or for the built-in one, else NAME. Other values are not in this version.
+    /// Prefix of the public names of its tools and prompts, with `aggregate.separator` behind it; `""` for none. Default: empty with one upstream or for the built-in one, else NAME.
     pub(super) prefix: Option<At<String>>,
     /// Globs over its own tool names that are shown; the last match wins.
     #[schemars(extend("default" = ["*"]))]
     pub(super) tools: Option<Vec<At<GlobText>>>,
+    /// Tools by their own names, to be shown with another name or description.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) rename: BTreeMap<String, At<Rename>>,
+    /// Parameters that clients do not see and that always have this value, by the tool's own name: `"search" = { limit = 10 }`.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) fixed: BTreeMap<String, BTreeMap<String, AnyValue>>,
+    /// Withhold a tool whose definition is not the one in the lock file, until `smartgate pin accept`.
+    #[schemars(extend("default" = false))]
+    pub(super) pin: Option<bool>,
+    /// The lock file, which is made at the first look. Default: `pins-NAME.json` beside the storage.
+    pub(super) pins: Option<At<PathText>>,
+    /// Calls in flight to it; further ones are refused with 503, so that others are not held up.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = CONCURRENT))]
+    pub(super) concurrency: Option<At<u32>>,
     /// Extra request headers; each value is the whole header value.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
@@ -377,6 +400,25 @@ pub(super) enum Sharing {
     Session,
     /// All clients use one, which cannot ask them anything: no sampling, elicitation, roots or log messages.
     Shared,
+}
+
+/// `upstreams.NAME.rename.TOOL`
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rename {
+    /// What it is called instead, without the prefix.
+    pub(super) name: Option<At<String>>,
+    /// What is said of it instead.
+    pub(super) description: Option<String>,
+}
+
+/// `[aggregate]`: all upstreams shown as one at `server.path`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Aggregate {
+    /// Between a prefix and a name.
+    #[schemars(extend("default" = SEPARATOR))]
+    pub(super) separator: Option<At<String>>,
 }
 
 /// `upstreams.NAME.fetch`

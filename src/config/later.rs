@@ -10,9 +10,7 @@ const KEYS: &[&str] = &[
     "upstreams.*.context_gate",
     "upstreams.*.dedup",
     "upstreams.*.memory",
-    "upstreams.*.pin",
     "upstreams.*.pipe",
-    "upstreams.*.rename",
 ];
 
 /// Keys that this version has, with a type that a later one also takes.
@@ -50,8 +48,7 @@ pub(super) fn word(path: &str, text: &str) -> Option<String> {
     Some(format!("`{path}`: `{word}` is not in this version"))
 }
 
-/// The refusal of a key by its name.
-pub(super) fn refusal(path: &str) -> String {
+fn refusal(path: &str) -> String {
     format!("`{path}` is not in this version")
 }
 

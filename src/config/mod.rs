@@ -25,6 +25,8 @@ pub struct Config {
     pub limits: Limits,
     /// `[upstreams.NAME]`, in file order; never empty (the built-in one by default).
     pub upstreams: Vec<Upstream>,
+    /// `aggregate.separator`: between a prefix and a name.
+    pub separator: String,
     /// `[normalize]`
     pub normalize: Normalize,
     /// `[audit]`
@@ -220,6 +222,45 @@ pub struct Upstream {
     pub tls: UpstreamTls,
     /// Settings of the built-in tools; they mean nothing to another upstream.
     pub smart: Smart,
+    /// How it is shown.
+    pub show: Show,
+}
+
+/// How an upstream is shown to clients, beside its prefix and which of its tools.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Show {
+    /// By the tool's own name.
+    pub rename: BTreeMap<String, Rename>,
+    /// Parameters that clients do not see, with their values, by the tool's own name.
+    pub fixed: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    /// The lock file of its tools' definitions; `None` if they are not pinned.
+    pub pins: Option<PathBuf>,
+    /// Calls that it may have in flight.
+    pub concurrency: usize,
+}
+
+impl Default for Show {
+    fn default() -> Self {
+        let (rename, fixed, pins) = Default::default();
+        Self { rename, fixed, pins, concurrency: file::CONCURRENT as usize }
+    }
+}
+
+impl Show {
+    /// Whether clients see something other than what the server says.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        !self.rename.is_empty() || !self.fixed.is_empty() || self.pins.is_some()
+    }
+}
+
+/// `upstreams.NAME.rename.TOOL`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rename {
+    /// What it is called instead, without the prefix.
+    pub name: Option<String>,
+    /// What is said of it instead.
+    pub description: Option<String>,
 }
 
 /// Settings of the built-in tools.

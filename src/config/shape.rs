@@ -29,6 +29,8 @@ enum Shape {
     Number,
     Boolean,
     DateTime,
+    /// Anything that JSON has, too.
+    Any,
 }
 
 /// Takes everything out of `document` that the schema does not allow, and says so.
@@ -72,6 +74,7 @@ fn compile(schema: &Value, root: &Value) -> Shape {
         Some("number") => Shape::Number,
         Some("boolean") => Shape::Boolean,
         Some("string") if schema["format"] == "date-time" => Shape::DateTime,
+        None if schema["title"] == "value" => Shape::Any,
         _ => Shape::Text(schema["title"].as_str().unwrap_or("text").to_owned()),
     }
 }
@@ -125,6 +128,7 @@ fn fit_value(
 ) -> bool {
     let at = value.span().start;
     let wrong = match (value.get_mut(), shape) {
+        (found, Shape::Any) if is_json(found) => return true,
         (DeValue::Table(table), Shape::Table { known, other }) => {
             fit_table(table, at, known, other.as_deref(), path, findings);
             return true;
@@ -159,6 +163,17 @@ fn fit_value(
     false
 }
 
+/// Whether JSON has such a value: dates and numbers without an end are none.
+fn is_json(value: &DeValue<'_>) -> bool {
+    match value {
+        DeValue::Datetime(_) => false,
+        DeValue::Float(number) => number.as_str().parse().is_ok_and(f64::is_finite),
+        DeValue::Array(list) => list.iter().all(|item| is_json(item.get_ref())),
+        DeValue::Table(table) => table.iter().all(|(_, item)| is_json(item.get_ref())),
+        DeValue::Integer(_) | DeValue::Boolean(_) | DeValue::String(_) => true,
+    }
+}
+
 fn wanted(shape: &Shape) -> String {
     match shape {
         Shape::Table { .. } => "a table".into(),
@@ -169,6 +184,7 @@ fn wanted(shape: &Shape) -> String {
         Shape::Integer { .. } => "a whole number".into(),
         Shape::Number => "a number".into(),
         Shape::Boolean => "true or false".into(),
+        Shape::Any => "text, a number, true or false, a list or a table".into(),
         Shape::DateTime => "a date and time such as 2027-01-01T00:00:00Z, without quotes".into(),
     }
 }

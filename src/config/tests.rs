@@ -84,7 +84,7 @@ fn defaults_file_has_every_key_at_the_default_of_the_schema() {
     let table: toml::Table = text.parse().unwrap();
     let written = serde_json::to_value(&table).unwrap();
     let schema = schema();
-    for section in ["server", "admin", "limits", "normalize", "telemetry"] {
+    for section in ["server", "admin", "limits", "aggregate", "normalize", "telemetry"] {
         let name = section[..1].to_uppercase() + &section[1..];
         for (key, property) in schema["$defs"][&name]["properties"].as_object().unwrap() {
             // The one default that depends on another key.
@@ -161,15 +161,48 @@ fn upstreams_keep_their_order_and_their_prefix() {
     );
     let seen: Vec<_> = loaded.config.upstreams.iter().map(|u| (&*u.name, u.prefix.as_str())).collect();
     assert_eq!(seen, [("z", "z"), ("a", "a"), ("m", "")]);
-    assert!(loaded.warnings[0].message.starts_with("/mcp answers 404"));
+    assert!(loaded.warnings.is_empty());
     let one = good("[upstreams.z]\nurl = 'http://h/z'").config;
     assert_eq!(one.upstreams[0].prefix, "");
     good("[upstreams.z]\nurl = 'http://h/z'\nprefix = ''");
     good("[upstreams.z]\nurl = 'http://h/z'\nprefix = 'z'\n[upstreams.a]\nbuiltin = true");
+    assert_eq!(good("[upstreams.z]\nurl = 'http://h/z'\nprefix = 'f.1'").config.upstreams[0].prefix, "f.1");
     assert!(
-        bad("[upstreams.z]\nurl = 'http://h/z'\nprefix = 'z'")
-            .contains("`upstreams.z.prefix` is not in this version")
+        bad("[upstreams.z]\nurl = 'http://h/z'\nprefix = 'a b'").contains("`upstreams.z.prefix`: must be")
     );
+    assert_eq!(good("aggregate.separator = '.'").config.separator, ".");
+    assert!(bad("aggregate.separator = ''").contains("must be 1 to 8"));
+}
+
+#[test]
+fn names_that_the_file_makes_equal_are_a_problem() {
+    let two = |a: &str, b: &str| {
+        format!("[upstreams.a]\nurl = 'http://h/a'\n{a}\n[upstreams.b]\nurl = 'http://h/b'\n{b}")
+    };
+    let same = two("prefix = ''\nrename.x = { name = 'b__y' }", "rename.z = { name = 'y' }");
+    assert!(bad(&same).contains("\"b__y\" is what `upstreams.a.rename.\"x\"` is called already"));
+    let within = two("rename.x = { name = 'n' }\nrename.y = { name = 'n' }", "");
+    assert!(bad(&within).contains("is called already"));
+    assert!(bad(&two("rename.x = {}", "")).contains("needs `name` or `description`"));
+    assert!(bad(&two("rename.x = { name = 'ä' }", "")).contains("must be 1 to 128"));
+    let prefix = good(&two("prefix = 'p'", "prefix = 'p'"));
+    assert!(prefix.warnings[0].message.contains("has the prefix \"p\" of `a`"));
+    let hidden = good(&two("tools = ['!x']\nrename.x = { name = 'n' }", ""));
+    assert!(hidden.warnings[0].message.contains("has no effect"));
+    let passed = "auth.mode = 'passthrough'\n[upstreams.a]\nurl = 'http://h/a'\npin = true";
+    assert!(bad(passed).contains("not with `passthrough`"));
+}
+
+#[test]
+fn fixed_parameters_are_any_value_that_json_has() {
+    let fixed = |value: &str| format!("[upstreams.a]\nurl = 'http://h/a'\nfixed.t = {{ p = {value} }}");
+    let read = |value: &str| good(&fixed(value)).config.upstreams[0].show.fixed["t"]["p"].clone();
+    assert_eq!(read("[1, 'a', {b = true, c = 1.5}]"), serde_json::json!([1, "a", {"b": true, "c": 1.5}]));
+    for none in ["2027-01-01T00:00:00Z", "[inf]"] {
+        assert!(bad(&fixed(none)).contains("`upstreams.a.fixed.t.p`: must be"), "{none}");
+    }
+    let pins = good("storage.path = '/s/x.db'\n[upstreams.a]\nurl = 'http://h/a'\npin = true").config;
+    assert_eq!(pins.upstreams[0].show.pins.as_deref(), Some(Path::new("/s/pins-a.json")));
 }
 
 #[test]

@@ -94,6 +94,23 @@ text!(/** A name with `*` and `?`; `!` in front excludes. */ GlobText, "glob", N
 text!(/** `2M tokens/month` */ BudgetText, "budget", Some("^[1-9][0-9]*[kM]? tokens/(day|month)$"));
 text!(/** 64 hexadecimal digits. */ Sha256Text, "SHA-256", Some("^[0-9a-fA-F]{64}$"));
 
+/// Any value but a date, as JSON has it.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct AnyValue(pub(super) serde_json::Value);
+
+impl JsonSchema for AnyValue {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "value".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "title": "value" })
+    }
+}
+
 /// A point in time, with its offset from UTC.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]

@@ -57,6 +57,8 @@ pub enum Cause {
     UpstreamTimeout(Duration),
     /// The upstream broke off or answered something that is not MCP.
     UpstreamProtocol(String),
+    /// The upstream is left alone for now: it kept failing, or has all its places taken.
+    UpstreamUnavailable(String, Duration),
     /// The upstream answered a `server/discover` with no MCP message: said so that clients fall back.
     DiscoverRefused,
     /// The gateway is shutting down.
@@ -94,6 +96,7 @@ impl Cause {
             Self::UpstreamProtocol(_) => Row(502, 502, "upstream_protocol"),
             Self::Draining => Row(503, 503, "draining"),
             Self::AuditUnavailable => Row(503, 503, "audit_unavailable"),
+            Self::UpstreamUnavailable(..) => Row(503, 503, "upstream_unavailable"),
             Self::UpstreamTimeout(_) => Row(504, 504, "upstream_timeout"),
         }
     }
@@ -129,6 +132,7 @@ impl Cause {
             self,
             Self::UpstreamConnect(_)
                 | Self::UpstreamTimeout(_)
+                | Self::UpstreamUnavailable(..)
                 | Self::UpstreamProtocol(_)
                 | Self::DiscoverRefused
                 | Self::NotAcceptable
@@ -185,6 +189,11 @@ impl Cause {
             Self::UpstreamProtocol(why) => {
                 format!("The upstream gave no MCP answer ({why}); the call may have run. Check its url and its log.").into()
             }
+            Self::UpstreamUnavailable(why, after) => format!(
+                "{why}. Nothing was sent to it. Try again in {}, or check that server.",
+                secs(round_up(*after))
+            )
+            .into(),
             Self::DiscoverRefused => "the server did not answer server/discover; it is probably a legacy server".into(),
             Self::Draining => "The gateway is shutting down. Try again: another instance will answer.".into(),
             Self::AuditUnavailable => "Calls are refused while the audit journal cannot be written. Free its disk (the log and \
@@ -198,6 +207,7 @@ impl Cause {
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited(_, r) => Some(round_up(r.retry_after)),
+            Self::UpstreamUnavailable(_, after) => Some(round_up(*after)),
             Self::BudgetExhausted(refused) => wait(refused),
             Self::Concurrency(_) | Self::Draining | Self::AuditUnavailable => Some(Duration::from_secs(1)),
             _ => None,

@@ -97,6 +97,10 @@ async fn once(
     result.map_err(|e| match e {
         UpstreamError::Connect(_) => Failure::NothingSent(Cause::UpstreamConnect(e.to_string())),
         UpstreamError::Protocol(_) => Failure::MayHaveRun(Cause::UpstreamProtocol(e.to_string())),
+        UpstreamError::Timeout(limit) => Failure::MayHaveRun(Cause::UpstreamTimeout(limit)),
+        UpstreamError::Unavailable { why, retry_after } => {
+            Failure::Answered(Cause::UpstreamUnavailable(why, retry_after))
+        }
         UpstreamError::Redirect(_) => Failure::Answered(Cause::UpstreamProtocol(e.to_string())),
     })
 }

@@ -3,7 +3,6 @@
 //!
 //! Invariant: one engine's failure is a value beside the others' hits, never the failure of the search.
 
-mod breaker;
 mod client;
 pub mod engines;
 pub mod import;

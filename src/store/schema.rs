@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 /// Each brings the schema one version further.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     concat!(
         include_str!("schema/refs.sql"),
         include_str!("schema/memory.sql"),
@@ -12,6 +12,7 @@ const MIGRATIONS: [&str; 2] = [
         include_str!("schema/index.sql"),
     ),
     include_str!("schema/shares.sql"),
+    include_str!("schema/catalog.sql"),
 ];
 
 /// Tables whose rows end at `expires`.

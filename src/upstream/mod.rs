@@ -1,5 +1,6 @@
 //! Everything that can answer an MCP call. Owns the one trait; each kind of upstream is a module.
 
+pub mod aggregate;
 mod backoff;
 pub mod builtin;
 pub mod catalog;
@@ -7,7 +8,7 @@ pub mod http;
 pub mod stdio;
 pub(crate) mod tls;
 
-use std::{error::Error, future::Future, pin::Pin, sync::Arc};
+use std::{error::Error, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use ::http::{Request, Response, uri::PathAndQuery};
 use bytes::Bytes;
@@ -101,6 +102,15 @@ pub enum UpstreamError {
     /// It answered with a redirect that may not be followed. The text names the status and, if it led
     /// away, the other authority.
     Redirect(String),
+    /// One of several behind the endpoint gave no response head in this time.
+    Timeout(Duration),
+    /// One of several behind the endpoint is left alone for now. Nothing was sent.
+    Unavailable {
+        /// Which, and why.
+        why: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
 }
 
 impl std::fmt::Display for UpstreamError {
@@ -108,6 +118,8 @@ impl std::fmt::Display for UpstreamError {
         let (what, cause) = match self {
             Self::Connect(e) => ("cannot connect", e),
             Self::Protocol(e) => ("the connection broke off", e),
+            Self::Timeout(limit) => return write!(f, "no response head within {limit:?}"),
+            Self::Unavailable { why, .. } => return write!(f, "{why}"),
             Self::Redirect(why) => return write!(f, "redirect not followed: {why}"),
         };
         write!(f, "{what}: {cause}")?;

@@ -21,6 +21,7 @@ mod keys;
 mod limits;
 mod secret;
 mod server;
+mod show;
 mod smart;
 mod telemetry;
 mod upstreams;
@@ -44,18 +45,22 @@ impl Checker<'_> {
     pub(super) fn check(&mut self, file: File, upstreams: NamedUpstreams) -> Config {
         let auth = self.auth(file.auth.as_ref(), !file.keys.is_empty());
         let listen_at = file.server.listen.as_ref().and_then(|l| l.at);
+        let storage = self.storage(&file.storage);
+        let places = upstreams.iter().map(|(name, u)| (name.clone(), u.at)).collect();
         let config = Config {
             server: self.server(file.server),
             admin: self.admin(file.admin),
             auth: auth.mode,
             keys: self.keys(file.keys),
             limits: self.limits(file.limits, auth.mode),
-            upstreams: self.upstreams(upstreams),
+            upstreams: self.upstreams(upstreams, &storage),
+            separator: self.separator(&file.aggregate),
             normalize: limits::normalize(&file.normalize),
             audit: self.audit(file.audit),
             telemetry: self.telemetry(file.telemetry),
-            storage: self.storage(&file.storage),
+            storage,
         };
+        self.shown_names(&config, &places);
         self.together(&config, &auth, listen_at);
         config
     }
@@ -111,7 +116,7 @@ impl Checker<'_> {
     }
 
     fn mode_and_upstreams(&mut self, config: &Config, auth: &Auth) {
-        let (count, path) = (config.upstreams.len(), &config.server.path);
+        let count = config.upstreams.len();
         if auth.mode == AuthMode::Passthrough && count > 1 {
             let message = "`auth.mode`: `passthrough` takes one upstream: a client has one `Authorization` header, \
                            and it must not reach servers that it is not for";
@@ -122,14 +127,6 @@ impl Checker<'_> {
             let message = "`auth.mode`: `passthrough` needs an upstream with a `url`: the built-in tools and commands \
                            ask nobody who they are";
             self.findings.problem(auth.at, message);
-        }
-        if count > 1 {
-            self.findings.warn(
-                None,
-                format!(
-                    "{path} answers 404: showing {count} upstreams as one is not in this version; clients use {path}/NAME"
-                ),
-            );
         }
     }
 

@@ -6,9 +6,8 @@ use http::Uri;
 
 use super::{Checker, NamedUpstreams, word};
 use crate::config::{
-    Globs, Target, Upstream, UpstreamTls,
+    Globs, Storage, Target, Upstream, UpstreamTls,
     file::{self, CONNECT_TIMEOUT, IDLE_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT},
-    later,
     text::{self, At},
 };
 
@@ -18,7 +17,7 @@ pub(in crate::config) const BUILTIN: &str = "builtin";
 const NAME_MAX: usize = 32;
 
 impl Checker<'_> {
-    pub(super) fn upstreams(&mut self, written: NamedUpstreams) -> Vec<Upstream> {
+    pub(super) fn upstreams(&mut self, written: NamedUpstreams, storage: &Storage) -> Vec<Upstream> {
         let several = written.len() > 1;
         let mut builtin = None;
         let mut upstreams = Vec::new();
@@ -30,17 +29,23 @@ impl Checker<'_> {
             } else if again.is_some() {
                 builtin = Some(name.clone());
             }
-            upstreams.push(self.upstream(&name, upstream, several));
+            upstreams.push(self.upstream(&name, upstream, several, storage));
         }
         if upstreams.is_empty() {
             let only = file::Upstream { builtin: Some(At::outside(true)), ..Default::default() };
-            upstreams.push(self.upstream(BUILTIN, At::outside(only), false));
+            upstreams.push(self.upstream(BUILTIN, At::outside(only), false, storage));
         }
         upstreams
     }
 
-    fn upstream(&mut self, name: &str, written: At<file::Upstream>, several: bool) -> Upstream {
-        let (at, upstream) = (written.at, written.value);
+    fn upstream(
+        &mut self,
+        name: &str,
+        written: At<file::Upstream>,
+        several: bool,
+        storage: &Storage,
+    ) -> Upstream {
+        let (at, mut upstream) = (written.at, written.value);
         if let Err(why) = upstream_name(name) {
             self.findings.problem(at, format!("`upstreams.{name}`: the name {why}"));
         }
@@ -51,13 +56,11 @@ impl Checker<'_> {
             self.findings.warn(at, format!("`{}` has no effect: a command gets no headers", of("headers")));
         }
         let prefix = if several && target != Target::Builtin { name } else { "" };
-        if let Some(other) = upstream.prefix.as_ref().filter(|p| p.value != prefix) {
-            self.findings.problem(other.at, later::refusal(&of("prefix")));
-        }
         Upstream {
+            show: self.show(name, &mut upstream, storage),
             name: Arc::from(name),
             protocol: protocol(word(upstream.protocol.as_ref(), PROTOCOL)).map(str::to_owned),
-            prefix: prefix.to_owned(),
+            prefix: self.prefix(&of("prefix"), upstream.prefix.as_ref(), prefix),
             tools: self.tools(&of("tools"), upstream.tools),
             headers: self.headers(&of("headers"), upstream.headers),
             timeout: self.value(&of("timeout"), upstream.timeout.as_ref(), TIMEOUT, text::timeout),

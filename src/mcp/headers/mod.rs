@@ -151,6 +151,12 @@ pub fn derive(message: &Message<'_>, tool: Option<&Tool>, headers: &mut HeaderMa
     }
 }
 
+/// `Mcp-Name` for this name or URI; `None` only if it is longer than a header may be.
+#[must_use]
+pub fn name_value(text: &str) -> Option<HeaderValue> {
+    value::encode(text)
+}
+
 fn plain(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok()
 }

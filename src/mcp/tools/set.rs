@@ -64,24 +64,38 @@ impl ToolSet {
         let root = json::parse(json).map_err(ListError::NotJson)?;
         let result = root.get("result").filter(Raw::is_object).unwrap_or(root);
         let list = result.get("tools").filter(|t| t.kind() == json::Type::Array).ok_or(ListError::NoTools)?;
-        for definition in list.elements() {
-            self.read = self.read.saturating_add(definition.text().len());
-            let full = definition.text().len() <= MAX_DEFINITION && self.read <= MAX_TOTAL;
-            if let Some(mut tool) = Tool::read(definition, full) {
-                self.subschemas += tool.schema.as_ref().map_or(0, Schema::size);
-                tool.schema = tool.schema.filter(|_| self.subschemas <= MAX_SUBSCHEMAS);
-                self.insert(tool);
-            }
-        }
+        list.elements().for_each(|definition| self.add_one(definition));
         Ok(result.get("nextCursor").and_then(|c| c.as_exact_str()).map(|c| c.into_owned()))
     }
 
+    /// Adds one definition; one that cannot be read is passed over.
+    pub fn add(&mut self, definition: &str) {
+        if let Ok(definition) = json::parse(definition.as_bytes()) {
+            self.add_one(definition);
+        }
+    }
+
+    fn add_one(&mut self, definition: Raw<'_>) {
+        self.read = self.read.saturating_add(definition.text().len());
+        let full = definition.text().len() <= MAX_DEFINITION && self.read <= MAX_TOTAL;
+        if let Some(mut tool) = Tool::read(definition, full) {
+            self.subschemas += tool.schema.as_ref().map_or(0, Schema::size);
+            tool.schema = tool.schema.filter(|_| self.subschemas <= MAX_SUBSCHEMAS);
+            self.insert(tool);
+        }
+    }
+
     fn insert(&mut self, tool: Tool) {
+        self.share(Arc::new(tool));
+    }
+
+    /// Adds a tool that was read before.
+    pub fn share(&mut self, tool: Arc<Tool>) {
         if self.tools.len() >= MAX_TOOLS {
             return;
         }
         let name: Arc<str> = Arc::from(tool.name.as_str());
-        if self.tools.insert(name.clone(), Arc::new(tool)).is_none() {
+        if self.tools.insert(name.clone(), tool).is_none() {
             self.alike.entry(alike(&name)).and_modify(|one| *one = None).or_insert(Some(name));
         }
     }

@@ -21,10 +21,9 @@ use jiff::{civil::Date, fmt::rfc2822};
 use tokio::task::JoinSet;
 
 use self::request::Endpoint;
-use super::{
-    Failure, FailureKind, Hit, Page, Query, breaker::Breaker, client::Client, local, snippet::plain, url,
-};
+use super::{Failure, FailureKind, Hit, Page, Query, client::Client, local, snippet::plain, url};
 use crate::{
+    breaker::Breaker,
     config::{self, EngineKind, Secret},
     store::Store,
 };
@@ -103,7 +102,7 @@ impl Engines {
             configured.iter().map(|engine| Arc::new(Engine::new(engine, client.clone()))).collect();
         if list.is_empty() {
             let source = Source::Local;
-            let breaker = Breaker::default();
+            let breaker = Breaker::of_engines();
             list.push(Arc::new(Engine { name: LOCAL.into(), weight: 1.0, source, breaker }));
         }
         Self { list }
@@ -156,7 +155,7 @@ impl Engine {
             Source::Remote(Box::new(Remote { driver, url, key: config.key.clone(), client }))
         };
         let source = driver.map_or(Source::Local, remote);
-        Self { name: Arc::clone(&config.name), weight: config.weight, source, breaker: Breaker::default() }
+        Self { name: Arc::clone(&config.name), weight: config.weight, source, breaker: Breaker::of_engines() }
     }
 
     async fn outcome(&self, store: Store, tenant: Arc<str>, query: Arc<Query>) -> Outcome {

@@ -16,7 +16,10 @@ use http::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-use super::answer::{self, RpcError};
+use super::{
+    answer::{self, RpcError},
+    offers::About,
+};
 use crate::{
     mcp::era::{Era, SESSION_HEADER, VERSION_HEADER},
     upstream::{ResponseBody, Upstream, UpstreamError},
@@ -67,18 +70,18 @@ pub(super) struct Peer {
     pub(super) version: Option<Arc<str>>,
     /// The session that it gave to the gateway.
     pub(super) session: Option<HeaderValue>,
-    /// Whether it declared `tools.listChanged`.
-    pub(super) announces: bool,
+    /// What it says of itself.
+    pub(super) about: Arc<About>,
 }
 
 impl Peer {
     pub(super) fn modern(version: &str) -> Self {
-        Self { era: Era::Modern, version: Some(version.into()), session: None, announces: false }
+        Self { era: Era::Modern, version: Some(version.into()), session: None, about: Arc::default() }
     }
 
     /// A legacy server before `initialize` was answered.
     pub(super) fn unknown_legacy() -> Self {
-        Self { era: Era::Legacy, version: None, session: None, announces: false }
+        Self { era: Era::Legacy, version: None, session: None, about: Arc::default() }
     }
 }
 
@@ -162,7 +165,10 @@ impl Link {
             Era::Modern => {
                 let id = self.next_id.fetch_add(1, Relaxed).to_string();
                 let method = "subscriptions/listen";
-                let params = json!({"notifications": {"toolsListChanged": true}});
+                let wanted = |c: &str| peer.about.declares(c, "listChanged");
+                let kinds = ["tools", "prompts", "resources"].into_iter().filter(|c| wanted(c));
+                let wanted: Value = kinds.map(|c| (format!("{c}ListChanged"), Value::Bool(true))).collect();
+                let params = json!({"notifications": wanted});
                 post(peer, method, message(peer, Some(&id), method, params))
             }
         };

@@ -1,12 +1,17 @@
-//! What the gateway knows of an upstream: its tools, era and revision. Owns the learning, which happens without
-//! a client asking: at start, when the upstream tells of a change, when its word runs out, and when nudged.
+//! What the gateway knows of an upstream: its tools, prompts and resources, era and revision. Owns the learning,
+//! which happens without a client asking: at start, when the upstream tells of a change, when its word runs out, and
+//! when nudged.
 //!
 //! Not here: how requests reach the upstream, and what is done with the tools. Invariant: readers never wait;
 //! until something is learned the set is empty, and while the upstream is away the last known set stays.
 
 mod answer;
+mod kept;
+mod learned;
 mod link;
 mod list;
+mod offers;
+mod pins;
 mod probe;
 mod run;
 mod state;
@@ -16,21 +21,39 @@ mod watch;
 mod tests;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Release},
+        },
+    },
     time::Duration,
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::{Notify, watch::Sender};
 
 use self::{
+    kept::Kept,
     link::{Failure, Peer},
-    list::Listed,
+    pins::Pins,
     state::Status,
 };
-use crate::mcp::{era::Era, tools::ToolSet};
+use crate::{
+    mcp::{era::Era, tools::ToolSet},
+    store::Store,
+};
 
-pub use self::state::State;
+pub use self::{
+    offers::{About, Definition, Kind, List, Offers},
+    pins::Lock,
+    state::State,
+};
+
+/// Rung at each change of what a catalog offers.
+pub type Bell = Sender<u64>;
 
 /// The knowledge of one upstream. Cheap to read from any task; written by [`Catalog::run`] alone, or by
 /// [`Catalog::observe_list`] where the gateway may not ask for itself.
@@ -39,7 +62,12 @@ pub struct Catalog {
     name: Arc<str>,
     fixed: Option<Box<str>>,
     timeout: Duration,
+    pins: Option<Arc<Pins>>,
+    kept: Option<Kept>,
     tools: ArcSwap<ToolSet>,
+    offers: ArcSwap<Offers>,
+    /// Counts the changes of `tools` and `offers`.
+    version: AtomicU64,
     found: ArcSwapOption<Found>,
     writing: Mutex<Writing>,
     wake: Notify,
@@ -56,8 +84,10 @@ struct Found {
 #[derive(Debug)]
 struct Writing {
     status: Status,
-    /// Of the list that `tools` was made of, to tell whether a new one says anything new.
-    digest: Option<u64>,
+    /// Whether `offers` is the upstream's own word since the start, and so may be compared with a new look.
+    told: bool,
+    /// Who wants to know of changes.
+    bells: Vec<Weak<Bell>>,
 }
 
 impl Catalog {
@@ -69,11 +99,64 @@ impl Catalog {
             name,
             fixed: protocol.map(Into::into),
             timeout,
+            pins: None,
+            kept: None,
             tools: ArcSwap::from_pointee(ToolSet::default()),
+            offers: ArcSwap::from_pointee(Offers::default()),
+            version: AtomicU64::new(0),
             found: ArcSwapOption::empty(),
-            writing: Mutex::new(Writing { status: Status::Learning, digest: None }),
+            writing: Mutex::new(Writing { status: Status::Learning, told: false, bells: Vec::new() }),
             wake: Notify::new(),
         }
+    }
+
+    /// Keeps what is learned in `store`, so that a restart lists at once. `origin` tells what stands behind the
+    /// name: what was learned of another server is not taken over.
+    #[must_use]
+    pub fn kept_in(mut self, store: Store, origin: &str) -> Self {
+        self.kept = Some(Kept { store, origin: origin.into() });
+        self
+    }
+
+    /// Withholds tools whose definition is not the one in this lock file, which is made at the first look.
+    #[must_use]
+    pub fn pinned(mut self, file: PathBuf) -> Self {
+        self.pins = Some(Arc::new(Pins::new(file)));
+        self
+    }
+
+    /// Whose catalog it is.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Everything that is offered, as last learned; empty until then.
+    #[must_use]
+    pub fn offers(&self) -> Arc<Offers> {
+        self.offers.load_full()
+    }
+
+    /// Another number as soon as tools or offers are other ones.
+    #[must_use]
+    pub fn offers_version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// How long ago the upstream confirmed what is known of it; `None` if the last look at it failed, or there was none.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        match &self.writing().status {
+            Status::Ready { confirmed, .. } => Some(confirmed.elapsed()),
+            _ => None,
+        }
+    }
+
+    /// Rings `bell` at each change from now on, as long as somebody holds it.
+    pub fn tell(&self, bell: &Arc<Bell>) {
+        let mut writing = self.writing();
+        writing.bells.retain(|bell| bell.strong_count() > 0);
+        writing.bells.push(Arc::downgrade(bell));
     }
 
     /// The tools as last learned; empty until then. The same `Arc` as long as nothing changed.
@@ -116,8 +199,25 @@ impl Catalog {
         let mut tools = ToolSet::clone(&self.tools.load());
         if tools.extend(body).is_ok() {
             self.tools.store(Arc::new(tools));
-            writing.digest = None;
+            writing.told = false;
+            self.changed(&mut writing);
         }
+    }
+
+    /// `tools` or `offers` are other ones.
+    fn changed(&self, writing: &mut Writing) {
+        self.version.fetch_add(1, Release);
+        writing.bells.retain(|bell| match bell.upgrade() {
+            Some(bell) => {
+                bell.send_modify(|n| *n += 1);
+                true
+            }
+            None => false,
+        });
+    }
+
+    fn withholds(&self) -> bool {
+        matches!(&self.writing().status, Status::Ready { withheld, .. } if !withheld.is_empty())
     }
 
     fn writing(&self) -> std::sync::MutexGuard<'_, Writing> {
@@ -128,35 +228,6 @@ impl Catalog {
     fn met(&self, peer: &Peer) {
         let version = peer.version.clone().unwrap_or_default();
         self.found.store(Some(Arc::new(Found { era: peer.era, version })));
-    }
-
-    /// A whole list was learned.
-    fn learned(&self, peer: &Peer, listed: Listed) {
-        if let Some(limit) = listed.cut {
-            tracing::warn!(
-                upstream = &*self.name,
-                limit,
-                "the upstream's list of tools was not read to its end"
-            );
-        }
-        let mut writing = self.writing();
-        let changed = writing.digest != Some(listed.digest);
-        let count = listed.tools.len();
-        if changed {
-            self.tools.store(Arc::new(listed.tools));
-            writing.digest = Some(listed.digest);
-        }
-        if changed || !matches!(writing.status, Status::Ready { .. }) {
-            let (era, version) = (peer.era.as_str(), peer.version.as_deref());
-            tracing::info!(
-                upstream = &*self.name,
-                tools = count,
-                era,
-                version,
-                "learned the upstream's tools"
-            );
-        }
-        writing.status = Status::Ready { era: peer.era, confirmed: Instant::now() };
     }
 
     fn failed(&self, failure: &Failure) {

@@ -1,11 +1,16 @@
 //! Finds out which era and revision an upstream speaks (2026-07-28, versioning, "Dual-era client"): a modern
 //! `server/discover` first, then a legacy `initialize`. Owns the reading of both answers; keeps nothing.
 
+use std::sync::Arc;
+
 use http::HeaderValue;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::link::{Failure, Link, Peer, Reply, client_info};
+use super::{
+    link::{Failure, Link, Peer, Reply, client_info},
+    offers::About,
+};
 use crate::mcp::{
     era::MODERN,
     version::{LATEST_LEGACY, is_modern},
@@ -47,11 +52,14 @@ async fn discover(link: &Link, version: &str) -> Result<Discovered, Failure> {
     let legacy = || Ok(Discovered::Legacy(LATEST_LEGACY.to_owned()));
     match link.request(&Peer::modern(version), "server/discover", json!({})).await {
         Ok(Reply { outcome: Ok(result), .. }) => match serde_json::from_str::<DiscoverResult>(result.get()) {
-            Ok(found) => Ok(choose(version, &found.supported_versions, found.capabilities.announces())),
+            Ok(found) => {
+                let about = found.about();
+                Ok(choose(version, &found.supported_versions, about))
+            }
             Err(_) => legacy(),
         },
         Ok(Reply { outcome: Err(error), .. }) => match error.code {
-            UNSUPPORTED_VERSION => Ok(choose(version, &error.supported, false)),
+            UNSUPPORTED_VERSION => Ok(choose(version, &error.supported, Arc::default())),
             HEADER_MISMATCH | MISSING_CAPABILITY => Ok(Discovered::Modern(Peer::modern(version))),
             _ => legacy(),
         },
@@ -62,9 +70,9 @@ async fn discover(link: &Link, version: &str) -> Result<Discovered, Failure> {
 
 /// Picks from the versions that a server supports: the one asked for, else the modern one nearest to it, else
 /// the latest legacy one.
-fn choose(asked: &str, supported: &[String], announces: bool) -> Discovered {
+fn choose(asked: &str, supported: &[String], about: Arc<About>) -> Discovered {
     if supported.iter().any(|v| v == asked) {
-        return Discovered::Modern(Peer { announces, ..Peer::modern(asked) });
+        return Discovered::Modern(Peer { about, ..Peer::modern(asked) });
     }
     if let Some(modern) = supported.iter().filter(|v| is_modern(v) && is_token(v)).min() {
         return Discovered::Elsewhere(modern.clone());
@@ -84,10 +92,15 @@ async fn initialize(link: &Link, version: &str) -> Result<Peer, Failure> {
     if !is_token(&found.protocol_version) {
         return Err(Failure::odd("initialize: the result's protocolVersion is malformed"));
     }
+    let about = About {
+        capabilities: found.capabilities,
+        instructions: found.instructions.as_str().map(str::to_owned),
+        server_info: found.server_info,
+    };
     let peer = Peer {
         version: Some(found.protocol_version.into()),
         session: reply.session.filter(is_session_id),
-        announces: found.capabilities.announces(),
+        about: Arc::new(about),
         ..Peer::unknown_legacy()
     };
     link.notify(&peer, "notifications/initialized").await?;
@@ -110,7 +123,21 @@ fn is_session_id(value: &HeaderValue) -> bool {
 struct DiscoverResult {
     supported_versions: Vec<String>,
     #[serde(default)]
-    capabilities: Capabilities,
+    capabilities: Value,
+    #[serde(default)]
+    instructions: Value,
+    #[serde(default, rename = "_meta")]
+    meta: Value,
+}
+
+impl DiscoverResult {
+    fn about(&self) -> Arc<About> {
+        Arc::new(About {
+            capabilities: self.capabilities.clone(),
+            instructions: self.instructions.as_str().map(str::to_owned),
+            server_info: self.meta.get("io.modelcontextprotocol/serverInfo").cloned(),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -118,14 +145,8 @@ struct DiscoverResult {
 struct InitializeResult {
     protocol_version: String,
     #[serde(default)]
-    capabilities: Capabilities,
-}
-
-#[derive(Deserialize, Default)]
-struct Capabilities(serde_json::Value);
-
-impl Capabilities {
-    fn announces(&self) -> bool {
-        self.0.pointer("/tools/listChanged").and_then(serde_json::Value::as_bool).unwrap_or(false)
-    }
+    capabilities: Value,
+    #[serde(default)]
+    instructions: Value,
+    server_info: Option<Value>,
 }

@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Catalog,
     link::{Failure, Link, Peer},
-    list::{Listed, list},
+    list::{Lists, everything},
     probe::probe,
     watch::watch,
 };
@@ -41,6 +42,8 @@ const LONGEST_TTL: Duration = Duration::from_secs(3_600);
 const LONGEST_SLEEPER_PAUSE: Duration = Duration::from_secs(300);
 /// Shortest time between two looks at an upstream that sleeps: each may start it.
 const SLEEPER_GAP: Duration = Duration::from_secs(10);
+/// How often the pins are looked at while tools are withheld.
+const PINS_POLL: Duration = Duration::from_secs(2);
 /// How long the end of the own session may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -48,6 +51,7 @@ impl Catalog {
     /// Learns and keeps learning until `stop`; then ends the gateway's own session at the upstream, within 1 s.
     /// One task runs this for each catalog. It never fails: an upstream that is away is tried again.
     pub async fn run(self: Arc<Self>, upstream: Arc<dyn Upstream>, stop: CancellationToken) {
+        self.remember().await;
         let sleeps = upstream.sleeps();
         let link = Link::new(upstream, self.timeout);
         let mut peer = None;
@@ -74,7 +78,10 @@ impl Catalog {
             match failure {
                 None => {
                     pause.reset();
-                    self.wake.notified().await;
+                    tokio::select! {
+                        () = self.wake.notified() => {}
+                        () = self.accepted() => {}
+                    }
                     sleep_until(began + SLEEPER_GAP).await;
                 }
                 Some(failure) => {
@@ -89,8 +96,8 @@ impl Catalog {
         let found = probe(link, self.fixed.as_deref()).await?;
         self.met(&found);
         let found = peer.insert(found);
-        let listed = list(link, found).await?;
-        self.learned(found, listed);
+        let lists = everything(&self.name, link, found).await?;
+        self.learned(found, lists).await;
         Ok(())
     }
 
@@ -139,14 +146,14 @@ impl Catalog {
         let mut worked = false;
         loop {
             let began = Instant::now();
-            let listed = match list(link, peer).await {
-                Ok(listed) => listed,
+            let lists = match everything(&self.name, link, peer).await {
+                Ok(lists) => lists,
                 Err(Failure::Odd(_)) if worked => return Failure::Lost,
                 Err(failure) => return failure,
             };
             worked = true;
-            let fresh = fresh_for(peer, &listed);
-            self.learned(peer, listed);
+            let fresh = fresh_for(peer, &lists);
+            self.learned(peer, lists).await;
             pause.reset();
             let wait = fresh.unwrap_or(if watched.load(Relaxed) { SLOW_POLL } else { UNWATCHED_POLL });
             self.nudged_or(wait, began).await;
@@ -158,6 +165,19 @@ impl Catalog {
         tokio::select! {
             () = sleep(wait) => {}
             () = self.wake.notified() => sleep_until(began + MIN_GAP).await,
+            () = self.accepted() => {}
+        }
+    }
+
+    /// Resolves when somebody has changed the pins while tools are withheld.
+    async fn accepted(&self) {
+        let Some(pins) = self.pins.clone().filter(|_| self.withholds()) else { return pending().await };
+        loop {
+            sleep(PINS_POLL).await;
+            let pins = Arc::clone(&pins);
+            if tokio::task::spawn_blocking(move || pins.changed()).await.unwrap_or(false) {
+                return;
+            }
         }
     }
 }
@@ -169,11 +189,11 @@ async fn leave(link: &Link, peer: &mut Option<Peer>) {
     }
 }
 
-/// How long the list holds by the upstream's own word; `None` if it gave none.
-fn fresh_for(peer: &Peer, listed: &Listed) -> Option<Duration> {
-    match listed.ttl {
+/// How long the lists hold by the upstream's own word; `None` if it gave none.
+fn fresh_for(peer: &Peer, lists: &Lists) -> Option<Duration> {
+    match lists.iter().flatten().filter_map(|list| list.ttl).min() {
         Some(ttl) if !ttl.is_zero() && peer.era == Era::Modern => Some(ttl.clamp(MIN_GAP, LONGEST_TTL)),
-        None if !peer.announces => Some(SLOW_POLL),
+        None if !peer.about.announces() => Some(SLOW_POLL),
         _ => None,
     }
 }

@@ -15,6 +15,11 @@ use crate::mcp::era::Era;
 pub enum State {
     /// Nothing is known yet.
     Learning,
+    /// What was known before the restart counts, and is not confirmed yet.
+    Stale {
+        /// How many tools.
+        tools: usize,
+    },
     /// The tools are known.
     Ready {
         /// How many.
@@ -23,6 +28,9 @@ pub enum State {
         era: &'static str,
         /// Since they were last confirmed.
         age_s: u64,
+        /// Tools that are withheld because their definition is not the pinned one.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        withheld: Vec<String>,
     },
     /// No usable answer. Tools that were known before still count.
     Unreachable {
@@ -42,7 +50,8 @@ pub enum State {
 #[derive(Debug, Clone)]
 pub(super) enum Status {
     Learning,
-    Ready { era: Era, confirmed: Instant },
+    Stale,
+    Ready { era: Era, confirmed: Instant, withheld: Arc<[String]> },
     Unreachable { error: Arc<str>, since: Instant },
     Unauthorized,
 }
@@ -51,9 +60,13 @@ impl Status {
     pub(super) fn show(&self, tools: usize) -> State {
         match self {
             Self::Learning => State::Learning,
-            Self::Ready { era, confirmed } => {
-                State::Ready { tools, era: era.as_str(), age_s: whole_seconds(confirmed.elapsed()) }
-            }
+            Self::Stale => State::Stale { tools },
+            Self::Ready { era, confirmed, withheld } => State::Ready {
+                tools,
+                era: era.as_str(),
+                age_s: whole_seconds(confirmed.elapsed()),
+                withheld: withheld.to_vec(),
+            },
             Self::Unreachable { error, since } => {
                 State::Unreachable { error: error.to_string(), since_s: whole_seconds(since.elapsed()) }
             }

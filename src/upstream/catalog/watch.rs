@@ -1,4 +1,4 @@
-//! Keeps the stream on which an upstream tells of changed tools, and turns each change into a nudge. Owns the
+//! Keeps the stream on which an upstream tells of changed lists, and turns each change into a nudge. Owns the
 //! reopening; the list itself is learned elsewhere. Invariant: at most one open stream per upstream.
 
 use std::{
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Watches until dropped. `open` tells whether a stream stands; `wake` is notified for each change, and
 /// whenever a stream opens or breaks, because changes may have been missed.
 pub(super) async fn watch(link: &Link, peer: &Peer, wake: &Notify, open: &AtomicBool) -> Infallible {
-    if peer.era == Era::Modern && !peer.announces {
+    if peer.era == Era::Modern && !peer.about.announces() {
         return pending().await;
     }
     let mut pause = Backoff::up_to(LONGEST_PAUSE);
@@ -55,6 +55,12 @@ pub(super) async fn watch(link: &Link, peer: &Peer, wake: &Notify, open: &Atomic
     }
 }
 
+/// Whether a notification tells that a list changed.
+fn is_list_changed(method: &str) -> bool {
+    let list = method.strip_prefix("notifications/").and_then(|m| m.strip_suffix("/list_changed"));
+    list.is_some_and(|list| matches!(list, "tools" | "prompts" | "resources"))
+}
+
 /// Whether a refusal is about now and not about the method.
 fn may_pass(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
@@ -69,7 +75,7 @@ async fn follow(link: &Link, peer: &Peer, wake: &Notify, mut body: ResponseBody)
         events.feed(data, |event| {
             let Ok(message) = serde_json::from_slice::<Message>(event.data) else { return };
             match (message.method.as_deref(), message.id) {
-                (Some("notifications/tools/list_changed"), _) => wake.notify_one(),
+                (Some(changed), _) if is_list_changed(changed) => wake.notify_one(),
                 (Some("ping"), Some(id)) => pings.push(id),
                 _ => {}
             }

@@ -40,6 +40,7 @@ fn config(url: &str) -> Config {
         retries: 1,
         schema_coercion: None,
         tls: UpstreamTls::default(),
+        show: Default::default(),
     }
 }
 

@@ -51,6 +51,7 @@ impl Running {
             retries: 0,
             schema_coercion: None,
             tls: UpstreamTls::default(),
+            show: Default::default(),
         };
         let upstream = Arc::new(HttpUpstream::new(&upstream).expect("a plain target"));
         let catalog = Arc::new(Catalog::new("peer".into(), protocol, timeout));

@@ -1,4 +1,4 @@
-//! Leaves an engine alone that keeps failing. Owns when it is asked again.
+//! Leaves somebody alone who keeps failing. Owns when they are asked again.
 //!
 //! Invariant: a try that never ends does not keep the breaker open: each try is a lease.
 
@@ -15,11 +15,15 @@ const FAILURES: u32 = 3;
 const OPEN: Duration = Duration::from_secs(30);
 /// How long one try after that keeps others away.
 const LEASE: Duration = Duration::from_secs(5);
-/// No engine is left alone for longer, whatever it asks.
+/// Nobody is left alone for longer, whatever they ask.
 const LONGEST: Duration = Duration::from_secs(300);
 
-#[derive(Debug, Default)]
-pub(super) struct Breaker {
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    failures: u32,
+    open: Duration,
+    lease: Duration,
     state: Mutex<State>,
 }
 
@@ -30,31 +34,47 @@ struct State {
 }
 
 impl Breaker {
-    /// Whether the engine may be asked now; else how long it is left alone.
-    pub(super) fn admit(&self) -> Result<(), Duration> {
+    /// Opens for `open` after so many failures in a row; then one try for each `lease` goes through until one ends well.
+    pub(crate) fn new(failures: u32, open: Duration, lease: Duration) -> Self {
+        Self { failures, open, lease, state: Mutex::default() }
+    }
+
+    /// For search engines.
+    pub(crate) fn of_engines() -> Self {
+        Self::new(FAILURES, OPEN, LEASE)
+    }
+
+    /// How long it stays open, if it is; zero while a try is due.
+    pub(crate) fn rest(&self) -> Option<Duration> {
+        self.lock().until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether one may be asked now; else how long they are left alone.
+    pub(crate) fn admit(&self) -> Result<(), Duration> {
         let now = Instant::now();
         let mut state = self.lock();
         match state.until {
             Some(until) if until > now => Err(until - now),
             Some(_) => {
-                state.until = Some(now + LEASE);
+                state.until = Some(now + self.lease);
                 Ok(())
             }
             None => Ok(()),
         }
     }
 
-    pub(super) fn succeeded(&self) {
+    /// A try ended well.
+    pub(crate) fn succeeded(&self) {
         *self.lock() = State::default();
     }
 
-    /// `retry_after`: what the engine itself asked for, which is obeyed at once.
-    pub(super) fn failed(&self, retry_after: Option<Duration>) {
+    /// A try failed. `retry_after`: what was asked for, which is obeyed at once.
+    pub(crate) fn failed(&self, retry_after: Option<Duration>) {
         let mut state = self.lock();
         state.failures = state.failures.saturating_add(1);
         let pause = match retry_after {
             Some(asked) => Some(asked.min(LONGEST)),
-            None => (state.failures >= FAILURES).then_some(OPEN),
+            None => (state.failures >= self.failures).then_some(self.open),
         };
         if let Some(pause) = pause {
             state.until = Some(Instant::now() + pause);
@@ -72,7 +92,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn opens_after_failures_in_a_row_and_tries_once() {
-        let breaker = Breaker::default();
+        let breaker = Breaker::of_engines();
         breaker.failed(None);
         breaker.failed(None);
         breaker.succeeded();
@@ -95,7 +115,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_try_that_was_given_up_does_not_block_for_ever() {
-        let breaker = Breaker::default();
+        let breaker = Breaker::of_engines();
         (0..FAILURES).for_each(|_| breaker.failed(None));
         tokio::time::advance(OPEN).await;
         assert_eq!(breaker.admit(), Ok(()));
@@ -105,7 +125,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_an_engine_asks_for_counts_at_once_but_not_for_ever() {
-        let breaker = Breaker::default();
+        let breaker = Breaker::of_engines();
         breaker.failed(Some(Duration::from_secs(2)));
         assert_eq!(breaker.admit(), Err(Duration::from_secs(2)));
         breaker.failed(Some(Duration::from_secs(86_400)));

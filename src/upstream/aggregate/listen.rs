@@ -1,0 +1,240 @@
+//! `subscriptions/listen`. Changes of lists are told when the merged lists have changed, which the catalogs know: told
+//! any earlier, a client would read the old list again. So no member is listened to for them by each client; it is for
+//! the resources that a client subscribes to, each at the member that has it.
+//!
+//! Invariants: one acknowledgement, before anything else; every message has the id of the client's own request; when
+//! the client leaves, all streams to members end.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Extensions, HeaderMap, Response, request::Parts};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use super::{Core, member, reply, route::resource};
+use crate::{
+    mcp::{
+        json::{Raw, Type},
+        message::Message,
+        sse,
+    },
+    upstream::{BodyError, ResponseBody, catalog::Kind},
+};
+
+/// The key of a subscription's id in `_meta`.
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// How long the acknowledgement waits for those of the members.
+const ACK_WAIT: Duration = Duration::from_secs(5);
+/// Messages that wait for a client; then its members' streams are not read on.
+const WAITING: usize = 64;
+/// Most resources that one stream may be about.
+const MOST: usize = 1_000;
+
+/// The kinds of change: what a client asks for, who tells, and how.
+const CHANGES: [(&str, &str, &[Kind]); 3] = [
+    ("toolsListChanged", "tools", &[Kind::Tools]),
+    ("promptsListChanged", "prompts", &[Kind::Prompts]),
+    ("resourcesListChanged", "resources", &[Kind::Resources, Kind::Templates]),
+];
+
+/// One stream of a client.
+pub(super) struct Listen {
+    pub(super) core: Arc<Core>,
+    /// The id of the client's request, as JSON.
+    pub(super) id: Box<str>,
+    pub(super) headers: HeaderMap,
+    pub(super) extensions: Extensions,
+    /// `_meta` of the client's request, as JSON.
+    pub(super) meta: Box<str>,
+    /// Which of [`CHANGES`] are told.
+    changes: [bool; 3],
+    /// The resources, by who has them.
+    resources: BTreeMap<usize, Vec<String>>,
+}
+
+/// What a member's stream tells.
+pub(super) enum Told {
+    /// It was opened, about these resources; or refused.
+    Answered(usize, Vec<String>),
+    /// Something for the client.
+    Message(String),
+}
+
+/// Opens a stream.
+pub(super) fn listen(
+    core: &Arc<Core>,
+    head: &Parts,
+    id: &str,
+    message: &Message<'_>,
+) -> Response<ResponseBody> {
+    let Some(wanted) = message.params.and_then(|p| p.get("notifications")).filter(Raw::is_object) else {
+        return reply::invalid(id, "params.notifications must be an object");
+    };
+    let index = core.index();
+    let missing = core.seats.iter().any(|seat| seat.member.catalog.age().is_none());
+    let tells = |capability: &str| {
+        missing || index.parts.iter().any(|part| part.about.declares(capability, "listChanged"))
+    };
+    let changes = CHANGES.map(|(flag, capability, _)| {
+        wanted.get(flag).is_some_and(|f| f.text() == "true") && tells(capability)
+    });
+    let uris = wanted.get("resourceSubscriptions").filter(|u| u.kind() == Type::Array);
+    let mut resources: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for uri in uris.into_iter().flat_map(|u| u.elements()).filter_map(|u| u.as_exact_str()).take(MOST) {
+        if let Ok(way) = resource(core, &index, &uri)
+            && index.parts[way.seat].about.declares("resources", "subscribe")
+        {
+            resources.entry(way.seat).or_default().push(uri.into_owned());
+        }
+    }
+    let listen = Listen {
+        core: Arc::clone(core),
+        id: id.into(),
+        headers: head.headers.clone(),
+        extensions: head.extensions.clone(),
+        meta: message.meta.map_or("{}", |m| m.text()).into(),
+        changes,
+        resources,
+    };
+    let (sender, receiver) = mpsc::channel(WAITING);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = sender.closed() => {}
+            _client_left_or_end = Arc::new(listen).run(&sender) => {}
+        }
+    });
+    reply::events(Stream(receiver).boxed_unsync())
+}
+
+/// The client has left.
+struct Left;
+
+type Sender = mpsc::Sender<Bytes>;
+
+impl Listen {
+    async fn run(self: Arc<Self>, client: &Sender) -> Result<(), Left> {
+        let mut bell = self.core.bell.subscribe();
+        bell.mark_unchanged();
+        let mut digests = self.core.fresh_index().await.digests;
+        let (tell, mut told) = mpsc::channel(WAITING);
+        let (release, released) = watch::channel(None);
+        let mut members = JoinSet::new();
+        for (seat, uris) in &self.resources {
+            let (this, uris) = (Arc::clone(&self), uris.clone());
+            members.spawn(member::follow(this, *seat, uris, tell.clone(), released.clone()));
+        }
+        let honoured = self.answers(&mut told).await;
+        let seats: HashSet<usize> = honoured.keys().copied().collect();
+        send(client, self.acknowledgement(honoured.into_values().flatten().collect())).await?;
+        release.send_replace(Some(Arc::new(seats)));
+        loop {
+            tokio::select! {
+                Some(Told::Message(message)) = told.recv() => send(client, message).await?,
+                Ok(()) = bell.changed() => self.changed(client, &mut digests).await?,
+                () = self.core.stop.cancelled() => return send(client, self.end()).await,
+            }
+        }
+    }
+
+    /// Waits for the members' acknowledgements: all, or those in time.
+    async fn answers(&self, told: &mut mpsc::Receiver<Told>) -> BTreeMap<usize, Vec<String>> {
+        let by = Instant::now() + ACK_WAIT;
+        let mut honoured = BTreeMap::new();
+        let mut left = self.resources.len();
+        while left > 0 {
+            match timeout_at(by, told.recv()).await {
+                Ok(Some(Told::Answered(seat, uris))) => {
+                    left -= 1;
+                    if !uris.is_empty() {
+                        honoured.insert(seat, uris);
+                    }
+                }
+                Ok(Some(Told::Message(_))) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        honoured
+    }
+
+    /// Tells of the lists that are other ones now.
+    async fn changed(&self, client: &Sender, digests: &mut [u64; 4]) -> Result<(), Left> {
+        let now = self.core.fresh_index().await.digests;
+        for (n, (_, name, kinds)) in CHANGES.iter().enumerate() {
+            let other = kinds.iter().any(|kind| now[*kind as usize] != digests[*kind as usize]);
+            if other && self.changes[n] {
+                let method = format!("notifications/{name}/list_changed");
+                send(client, self.message(&method, json!({}))).await?;
+            }
+        }
+        *digests = now;
+        Ok(())
+    }
+
+    fn acknowledgement(&self, mut uris: Vec<String>) -> String {
+        let told = CHANGES.iter().zip(self.changes).filter(|(_, yes)| *yes);
+        let mut honoured: Value =
+            told.map(|((flag, ..), _)| ((*flag).to_owned(), Value::Bool(true))).collect();
+        if !uris.is_empty() {
+            uris.sort();
+            honoured["resourceSubscriptions"] = uris.into();
+        }
+        self.message("notifications/subscriptions/acknowledged", json!({"notifications": honoured}))
+    }
+
+    /// That a resource may have changed.
+    pub(super) fn updated(&self, uri: &str) -> String {
+        self.message("notifications/resources/updated", json!({"uri": uri}))
+    }
+
+    /// A notification of this stream.
+    fn message(&self, method: &str, params: Value) -> String {
+        let params = params.to_string();
+        let params = match params.strip_prefix('{').and_then(|p| p.strip_suffix('}')).unwrap_or_default() {
+            "" => String::new(),
+            members => format!("{members},"),
+        };
+        let id = &self.id;
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{params}"_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#
+        )
+    }
+
+    /// The response to the client's request, with which a stream ends in order.
+    fn end(&self) -> String {
+        let id = &self.id;
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#
+        )
+    }
+}
+
+async fn send(client: &Sender, message: String) -> Result<(), Left> {
+    client.send(sse::frame(message.as_bytes()).into()).await.map_err(|_| Left)
+}
+
+struct Stream(mpsc::Receiver<Bytes>);
+
+impl Body for Stream {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

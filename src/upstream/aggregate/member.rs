@@ -1,0 +1,165 @@
+//! The stream of one member on which it tells of resources, for one client. Owns its reopening: what may have been
+//! missed meanwhile is told when it stands again.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use http::{HeaderValue, Method, Request, Response, header::CONTENT_TYPE};
+use http_body_util::BodyExt;
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep},
+};
+
+use super::listen::{Listen, SUBSCRIPTION, Told};
+use crate::{
+    mcp::{
+        headers::{METHOD_HEADER, NAME_HEADER},
+        json::{
+            self as slices,
+            edit::{self, Splice},
+        },
+        sse::Scanner,
+    },
+    upstream::{ResponseBody, UpstreamError, backoff::Backoff},
+};
+
+/// Largest message looked at; these are far smaller.
+const MAX_EVENT: usize = 64 * 1024;
+/// A stream that lived this long was a good one: the next is opened soon.
+const LONG_LIVED: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Who may go on after the acknowledgement to the client; `None` before.
+pub(super) type Released = watch::Receiver<Option<Arc<HashSet<usize>>>>;
+
+/// Follows the member until the client leaves, or for good if the member refuses.
+pub(super) async fn follow(
+    listen: Arc<Listen>,
+    seat: usize,
+    uris: Vec<String>,
+    tell: mpsc::Sender<Told>,
+    released: Released,
+) {
+    let mut member = Member { listen, seat, uris, tell, released, acknowledged: false };
+    let mut pause = Backoff::up_to(LONGEST_PAUSE);
+    loop {
+        let opened = Instant::now();
+        let gone = match member.open().await {
+            Ok(answer) => member.read(answer).await.is_err(),
+            Err(_unreachable) => false,
+        };
+        if gone {
+            return;
+        }
+        if !member.acknowledged {
+            // The client is told that these are not followed.
+            drop(member.tell.send(Told::Answered(seat, Vec::new())).await);
+            return;
+        }
+        if opened.elapsed() >= LONG_LIVED {
+            pause.reset();
+        }
+        sleep(pause.next()).await;
+    }
+}
+
+struct Member {
+    listen: Arc<Listen>,
+    seat: usize,
+    uris: Vec<String>,
+    tell: mpsc::Sender<Told>,
+    released: Released,
+    /// Whether it has acknowledged before.
+    acknowledged: bool,
+}
+
+/// Nobody listens any more.
+struct Gone;
+
+impl Member {
+    async fn open(&self) -> Result<Response<ResponseBody>, UpstreamError> {
+        let core = &self.listen.core;
+        let id = core.next_id.fetch_add(1, Relaxed);
+        let wanted = json!({"resourceSubscriptions": self.uris});
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"subscriptions/listen","params":{{"notifications":{wanted},"_meta":{}}}}}"#,
+            self.listen.meta
+        );
+        let mut request = Request::new(body.into());
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = self.listen.headers.clone();
+        request.headers_mut().remove(http::header::CONTENT_LENGTH);
+        request.headers_mut().remove(NAME_HEADER);
+        request.headers_mut().insert(METHOD_HEADER, HeaderValue::from_static("subscriptions/listen"));
+        *request.extensions_mut() = self.listen.extensions.clone();
+        core.seats[self.seat].member.upstream.call(request).await
+    }
+
+    /// Reads until the stream ends.
+    async fn read(&mut self, answer: Response<ResponseBody>) -> Result<(), Gone> {
+        let events = |v: &HeaderValue| v.as_bytes().starts_with(b"text/event-stream");
+        if !answer.status().is_success() || !answer.headers().get(CONTENT_TYPE).is_some_and(events) {
+            return Ok(());
+        }
+        let mut body = answer.into_body();
+        let mut scanner = Scanner::new(MAX_EVENT);
+        let mut messages = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(data) = frame.data_ref() else { continue };
+            scanner.feed(data, |event| messages.push(event.data.to_vec()));
+            for message in messages.drain(..) {
+                self.message(&message).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn message(&mut self, message: &[u8]) -> Result<(), Gone> {
+        let Ok(root) = slices::parse(message) else { return Ok(()) };
+        let method = root.get("method").and_then(|m| m.as_str());
+        match method.as_deref() {
+            Some("notifications/subscriptions/acknowledged") => self.opened(root).await,
+            Some("notifications/resources/updated") if self.acknowledged => {
+                let subscription =
+                    root.get("params").and_then(|p| p.get("_meta")).and_then(|m| m.get(SUBSCRIPTION));
+                let Some(subscription) = subscription else { return Ok(()) };
+                let ours = Splice::replace(subscription.range(), self.listen.id.as_bytes().to_vec());
+                let message = edit::apply(message, vec![ours]);
+                self.tell(Told::Message(String::from_utf8_lossy(&message).into_owned())).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn opened(&mut self, message: slices::Raw<'_>) -> Result<(), Gone> {
+        let honoured = message.get("params").and_then(|p| p.get("notifications"));
+        let honoured = honoured.and_then(|n| n.get("resourceSubscriptions"));
+        let honoured: HashSet<String> = honoured
+            .iter()
+            .flat_map(|h| h.elements())
+            .filter_map(|u| u.as_exact_str())
+            .map(|u| u.into())
+            .collect();
+        if self.acknowledged {
+            for uri in self.uris.iter().filter(|u| honoured.contains(*u)) {
+                self.tell(Told::Message(self.listen.updated(uri))).await?;
+            }
+            return Ok(());
+        }
+        self.acknowledged = true;
+        self.uris.retain(|uri| honoured.contains(uri));
+        self.tell(Told::Answered(self.seat, self.uris.clone())).await?;
+        let released = self.released.wait_for(Option::is_some).await.map_err(|_| Gone)?;
+        let mine = released.as_ref().is_some_and(|seats| seats.contains(&self.seat));
+        if mine { Ok(()) } else { Err(Gone) }
+    }
+
+    async fn tell(&self, told: Told) -> Result<(), Gone> {
+        self.tell.send(told).await.map_err(|_| Gone)
+    }
+}
