@@ -101,7 +101,7 @@ impl<'a> Raw<'a> {
     }
 
     /// The document that the value stands in.
-    pub(super) fn document(&self) -> &'a str {
+    pub(crate) fn document(&self) -> &'a str {
         self.document
     }
 
