@@ -160,7 +160,7 @@ fn links(error: Raw<'_>, method: &str, asks: Asks) -> Result<Translated, Refusal
             "missing_capability",
             "the server wants the user to open a link: declare elicitation.url",
         );
-        refusal.data = Some(("requiredCapabilities", json!({"elicitation": {"url": {}}})));
+        refusal.data = Some(Box::new(("requiredCapabilities", json!({"elicitation": {"url": {}}}))));
         return Err(refusal);
     }
     Ok(Translated::Links(links))

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, StatusCode, response::Parts};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -17,7 +17,7 @@ use crate::{
         era::{MODERN, SESSION_HEADER},
         version::{is_known, is_modern},
     },
-    upstream::{ResponseBody, UpstreamError},
+    upstream::UpstreamError,
 };
 
 /// A server that does not answer `initialize` for so long is given up.
@@ -37,8 +37,8 @@ pub(super) struct Hello {
 pub(super) enum NoSession {
     /// Nothing usable came back.
     Upstream(UpstreamError),
-    /// The server's own refusal, for the client to see: 401 and the like.
-    Refused(Box<Response<ResponseBody>>),
+    /// The server's own refusal, for the client to see: 401 and the like, with their headers.
+    Refused(Box<Parts>),
     /// What the bridge says.
     Said(Refusal),
 }
@@ -128,7 +128,7 @@ async fn once(
     let body = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#);
     let response = way.upstream.call(way.post(body.into())).await.map_err(NoSession::Upstream)?;
     if refused::is_for_the_client(response.status()) {
-        return Err(NoSession::Refused(Box::new(response)));
+        return Err(NoSession::Refused(Box::new(response.into_parts().0)));
     }
     if response.status() == StatusCode::NOT_FOUND {
         return Err(NoSession::Said(Refusal::upstream(

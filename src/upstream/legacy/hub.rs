@@ -11,30 +11,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::StatusCode;
 use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
     task::AbortHandle,
-    time::Instant,
 };
 
 use super::{
-    losses,
-    messages::{Item, Messages, is_stream},
-    question,
+    get::{self, Head},
     session::{Session, spawn},
 };
-use crate::mcp::message::{self, Body, Kind, Message};
+use crate::mcp::message::{self, Body, Message};
 
 /// Notifications that wait for one listener.
 const WAITING: usize = 64;
 /// How long the head of the GET stream is waited for; a server may hold it back until there is something to say.
 const HEAD: Duration = Duration::from_secs(2);
-/// A stream that lived this long was a good one: the next is opened soon.
-const LONG_LIVED: Duration = Duration::from_secs(30);
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// What a listener hears.
 #[derive(Debug)]
@@ -78,15 +70,6 @@ struct Listener {
 struct Reader {
     task: AbortHandle,
     head: watch::Receiver<Head>,
-}
-
-/// What is known of the GET stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Head {
-    Awaited,
-    Open,
-    /// The server has none.
-    Refused,
 }
 
 /// A place among the listeners; leaving it takes back what was subscribed to for it.
@@ -135,7 +118,13 @@ impl Hub {
         });
     }
 
-    fn missed(&self) {
+    /// Listeners were promised what cannot come any more: they are to ask again.
+    pub(super) fn dismiss(&self) {
+        self.inner().listeners.clear();
+    }
+
+    /// Something may have been told while nobody heard it.
+    pub(super) fn missed(&self) {
         self.inner().listeners.retain(|_, listener| listener.news.try_send(News::Missed).is_ok());
     }
 
@@ -176,7 +165,7 @@ pub(super) async fn join(
         inner.listeners.insert(number, Listener { wants: Wants::default(), news });
         let reader = inner.reader.get_or_insert_with(|| {
             let (tell, head) = watch::channel(Head::Awaited);
-            Reader { task: tokio::spawn(read(Arc::clone(session), tell)).abort_handle(), head }
+            Reader { task: tokio::spawn(get::read(Arc::clone(session), tell)).abort_handle(), head }
         });
         let head = reader.head.clone();
         (Place { session: Arc::clone(session), number, subscribed: Vec::new() }, head)
@@ -247,60 +236,5 @@ impl Drop for Place {
                 }
             }
         });
-    }
-}
-
-/// Keeps the GET stream until it is refused, the session is gone, or nobody listens.
-async fn read(session: Arc<Session>, tell: watch::Sender<Head>) {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        match session.get(None).await {
-            Ok(response) if response.status().is_success() && is_stream(response.headers()) == Some(true) => {
-                if tell.send_replace(Head::Open) == Head::Open {
-                    session.hub.missed();
-                }
-                let opened = Instant::now();
-                follow(&session, Messages::new(response.into_body(), true)).await;
-                if opened.elapsed() >= LONG_LIVED {
-                    pause = FIRST_PAUSE;
-                }
-            }
-            Ok(response) if response.status() == StatusCode::NOT_FOUND && session.id.is_some() => {
-                return session.lost();
-            }
-            Ok(response)
-                if response.status().is_server_error()
-                    && response.status() != StatusCode::NOT_IMPLEMENTED =>
-            {
-                tell.send_replace(Head::Open);
-            }
-            Ok(_no_stream) => {
-                if tell.send_replace(Head::Refused) == Head::Open {
-                    // Listeners were promised what cannot come any more: they are to ask again.
-                    session.hub.inner().listeners.clear();
-                }
-                return;
-            }
-            // Promised all the same: when the server is back, what was missed is made up for.
-            Err(_unreachable) => drop(tell.send_replace(Head::Open)),
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-async fn follow(session: &Session, mut messages: Messages) {
-    while let Ok(Some(item)) = messages.next().await {
-        let Item::Message(text) = item else { continue };
-        let Ok(Body::Object(message)) = message::parse(&text) else { continue };
-        let method = message.method.as_deref().unwrap_or_default();
-        match (message.kind(), message.id()) {
-            (Kind::Request, Some(id)) if method == "ping" => session.pong(id).await,
-            (Kind::Request, Some(id)) => {
-                session.tell(question::verdict(id, losses::unasked(method))).await;
-            }
-            (Kind::Notification, _) if losses::is_kept_of_get(method) => session.hub.tell(&text),
-            _ => {}
-        }
     }
 }

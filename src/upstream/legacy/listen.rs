@@ -127,7 +127,7 @@ impl Listening {
                     Some((place, _, news)) => return Some((place, news)),
                     None => self.bridge.pool.forget(&self.origin.key(&self.incoming), &session),
                 },
-                Err(NoSession::Refused(response)) if matches!(response.status().as_u16(), 401 | 403) => {
+                Err(NoSession::Refused(response)) if matches!(response.status.as_u16(), 401 | 403) => {
                     return None;
                 }
                 Err(_) => {}

@@ -7,6 +7,7 @@
 mod answer;
 mod asks;
 mod call;
+mod get;
 mod hello;
 mod hub;
 mod incoming;
@@ -28,7 +29,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, response::Parts};
 
 use self::{
     answer::{Translated, translate},
@@ -49,7 +50,7 @@ use crate::{
         parked::{self, Parked},
         sealed::Sealer,
     },
-    mcp::version::LATEST_LEGACY,
+    mcp::{era::SESSION_HEADER, version::LATEST_LEGACY},
 };
 
 /// How a bridge is bounded.
@@ -168,17 +169,28 @@ impl Bridge {
         match done {
             Ok(response) => Ok(response),
             Err(NoSession::Upstream(error)) => Err(error),
-            Err(NoSession::Refused(response)) => Ok(*response),
+            Err(NoSession::Refused(head)) => {
+                let why = format!("the server lets nobody in: HTTP {} to initialize", head.status.as_u16());
+                Ok(as_it_came(*head, Refusal::upstream(why).message(Some(&id))))
+            }
             Err(NoSession::Said(refusal)) => Ok(refusal.response(Some(&id))),
         }
     }
 
     /// The session for a request; opened if there is none.
     async fn session(&self, origin: &Origin, incoming: &Incoming) -> Result<Arc<Session>, NoSession> {
-        let (way, version) = (origin.lasting(), Arc::clone(&self.version));
-        let (asks, info) = (incoming.asks, incoming.info.clone());
-        let open = move || async move { hello::initialize(way, &version, asks, &info).await };
-        self.pool.session(&origin.key(incoming), open).await
+        let open = || {
+            let (way, version) = (origin.lasting(), Arc::clone(&self.version));
+            let (asks, info) = (incoming.asks, incoming.info.clone());
+            async move { hello::initialize(way, &version, asks, &info).await }
+        };
+        let key = origin.key(incoming);
+        let session = self.pool.session(&key, open).await?;
+        if !session.is_lost() {
+            return Ok(session);
+        }
+        self.pool.forget(&key, &session);
+        self.pool.session(&key, open).await
     }
 
     async fn discover(
@@ -257,14 +269,23 @@ impl Bridge {
                         }
                     };
                 }
-                Refused::AsItCame(mut head, body) => {
-                    head.headers.remove(header::CONTENT_LENGTH);
-                    head.headers.remove(header::TRANSFER_ENCODING);
-                    return Ok(Response::from_parts(head, reply::with_body(status, body).into_body()));
-                }
+                Refused::AsItCame(head, body) => return Ok(as_it_came(head, body)),
                 Refused::Instead(refusal) => return Err(said(refusal)),
             }
         }
         Err(said(Refusal::upstream("the server forgets its sessions at once")))
     }
+}
+
+/// A refusal with the server's status and headers, except those of a body or a session that the client does not get.
+fn as_it_came(mut head: Parts, body: Bytes) -> Response<ResponseBody> {
+    for not_theirs in
+        [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, HeaderName::from_static(SESSION_HEADER)]
+    {
+        head.headers.remove(not_theirs);
+    }
+    if body.first() == Some(&b'{') {
+        head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    Response::from_parts(head, reply::with_body(StatusCode::OK, body).into_body())
 }

@@ -31,7 +31,7 @@ pub(super) struct Refusal {
     pub(super) reason: &'static str,
     pub(super) message: String,
     /// More members of `error.data`.
-    pub(super) data: Option<(&'static str, Value)>,
+    pub(super) data: Option<Box<(&'static str, Value)>>,
 }
 
 impl Refusal {
@@ -52,7 +52,7 @@ impl Refusal {
     /// The JSON-RPC message.
     pub(super) fn message(&self, id: Option<&str>) -> Bytes {
         let mut data = json!({"reason": self.reason});
-        if let Some((name, value)) = &self.data {
+        if let Some((name, value)) = self.data.as_deref() {
             data[*name] = value.clone();
         }
         let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();

@@ -5,7 +5,9 @@ mod fake;
 mod leaving;
 mod listening;
 mod plain;
+mod refusing;
 mod sessions;
+mod sockets;
 mod telling;
 
 use std::{sync::Arc, time::Duration};
