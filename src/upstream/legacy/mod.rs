@@ -221,6 +221,9 @@ impl Bridge {
         };
         if let Some(call) = continued {
             origin.note(&call.session);
+            if let Some(level) = incoming.client.level {
+                call.session.raise(level).await;
+            }
             let asker = Asker { incoming, owner: origin.owner, status: StatusCode::OK };
             return Ok(self.resume(call, asker).await);
         }

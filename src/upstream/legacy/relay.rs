@@ -29,6 +29,8 @@ use crate::{
 
 /// How long the status line waits for the first message.
 const FIRST: Duration = Duration::from_secs(1);
+/// How long a user may take to open a link. Nothing is held for it.
+const LINK: Duration = Duration::from_secs(60 * 60);
 /// Between two signs of life.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
@@ -135,21 +137,22 @@ impl Bridge {
             let why = "too many calls wait for answers; answer or give up some of them, then call again";
             Refusal::new(503, 503, "parked_exhausted", why)
         })?;
-        let state = self.seal(&asker.owner, &State { digest, parked: Some((self.instance, handle)) });
+        let state = State { digest, parked: Some((self.instance, handle)) };
+        let state = self.seal(&asker.owner, self.parked.lifetime(), &state);
         let asked = asked.iter().map(|(key, method, params)| (&**key, &**method, params.as_deref()));
         Ok((StatusCode::OK, input_required(&asker.incoming.client.id, asked, &state)))
     }
 
     /// Asks for links to be opened; the retry is the call again.
     pub(super) fn links(&self, asker: &Asker, links: &[String]) -> Bytes {
-        let state = self.seal(&asker.owner, &State { digest: asker.incoming.digest(), parked: None });
+        let state = self.seal(&asker.owner, LINK, &State { digest: asker.incoming.digest(), parked: None });
         let keys: Vec<_> = (1..=links.len()).map(|n| n.to_string()).collect();
         let asked = keys.iter().zip(links).map(|(key, link)| (&**key, "elicitation/create", Some(&**link)));
         input_required(&asker.incoming.client.id, asked, &state)
     }
 
-    fn seal(&self, owner: &str, state: &State) -> String {
-        self.sealer.seal(Purpose::RequestState, owner, self.parked.lifetime(), state)
+    fn seal(&self, owner: &str, lifetime: Duration, state: &State) -> String {
+        self.sealer.seal(Purpose::RequestState, owner, lifetime, state)
     }
 
     /// What a retry continues: the parked call, or `None` for the call again.

@@ -5,6 +5,7 @@ mod fake;
 mod leaving;
 mod listening;
 mod plain;
+mod properties;
 mod refusing;
 mod sessions;
 mod sockets;

@@ -100,6 +100,22 @@ async fn a_server_that_refuses_initialize_says_so_to_the_client() {
 }
 
 #[tokio::test]
+async fn a_refusal_of_the_client_keeps_its_status_and_challenge() {
+    let bench = Bench::new(|seen| {
+        let mut denied = error(seen, 401, json!({"code": -32001, "message": "who?"}));
+        denied.headers_mut().insert("www-authenticate", "Bearer".parse().unwrap());
+        denied.headers_mut().insert("mcp-session-id", "theirs".parse().unwrap());
+        denied.into()
+    });
+    let denied = bench.send(request("ada", "{}", json!(1), "tools/call", tool())).await;
+    assert_eq!(denied.headers()["www-authenticate"], "Bearer");
+    assert!(!denied.headers().contains_key("mcp-session-id"));
+    let (status, answer) = super::whole(denied).await;
+    assert_eq!((status, &answer["id"]), (401, &json!(1)));
+    assert_eq!(bench.legacy.sessions(), 0);
+}
+
+#[tokio::test]
 async fn a_session_that_is_gone_costs_a_new_one_and_no_second_run() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
