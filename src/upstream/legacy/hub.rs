@@ -163,14 +163,19 @@ pub(super) async fn join(
         inner.next += 1;
         let number = inner.next;
         inner.listeners.insert(number, Listener { wants: Wants::default(), news });
-        let reader = inner.reader.get_or_insert_with(|| {
-            let (tell, head) = watch::channel(Head::Awaited);
-            Reader { task: tokio::spawn(get::read(Arc::clone(session), tell)).abort_handle(), head }
+        // Where nothing can come, no stream is opened.
+        let head = (wants != Wants::default()).then(|| {
+            let reader = inner.reader.get_or_insert_with(|| {
+                let (tell, head) = watch::channel(Head::Awaited);
+                Reader { task: tokio::spawn(get::read(Arc::clone(session), tell)).abort_handle(), head }
+            });
+            reader.head.clone()
         });
-        let head = reader.head.clone();
         (Place { session: Arc::clone(session), number, subscribed: Vec::new() }, head)
     };
-    if !can_come(head).await {
+    if let Some(head) = head
+        && !can_come(head).await
+    {
         wants = Wants::default();
     }
     let asked = std::mem::take(&mut wants.uris);

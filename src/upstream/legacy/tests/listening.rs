@@ -84,6 +84,15 @@ async fn what_the_server_does_not_offer_is_not_promised() {
 }
 
 #[tokio::test]
+async fn where_nothing_can_come_no_stream_is_opened() {
+    let streams = Streams::default();
+    let bench = Bench::of(Fake { capabilities: json!({"tools": {}}), ..fake(&streams) });
+    let mut reader = listen(&bench, json!(1), everything()).await;
+    assert_eq!(honoured(&mut reader, &json!(1)).await, json!({}));
+    assert!(bench.fake.verbs(&Method::GET).is_empty());
+}
+
+#[tokio::test]
 async fn without_a_get_stream_nothing_is_promised() {
     let bench = Bench::new(|_| Does::AsUsual);
     let mut reader = listen(&bench, json!(1), everything()).await;
