@@ -4,4 +4,5 @@
 //! (`upstream::legacy`). Nothing here decides access, limits or budgets.
 
 pub mod hops;
+pub mod parked;
 pub mod sealed;

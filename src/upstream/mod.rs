@@ -5,6 +5,7 @@ mod backoff;
 pub mod builtin;
 pub mod catalog;
 pub mod http;
+pub mod legacy;
 pub mod stdio;
 pub(crate) mod tls;
 

@@ -1,0 +1,177 @@
+//! How a session begins: `initialize`, `notifications/initialized`, and what the server said of itself. Owns the choice
+//! of the revision, and `server/discover` made from the answer.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderValue, StatusCode, response::Parts};
+use serde_json::{Map, Value, json};
+
+use super::{
+    asks::Asks,
+    refused,
+    reply::Refusal,
+    session::{Session, Way, outcome},
+};
+use crate::{
+    mcp::{
+        era::{MODERN, SESSION_HEADER},
+        version::{is_known, is_modern},
+    },
+    upstream::UpstreamError,
+};
+
+/// A server that does not answer `initialize` for so long is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the server said of itself.
+#[derive(Debug, Clone)]
+pub(super) struct Hello {
+    /// The revision agreed on.
+    pub(super) version: Arc<str>,
+    capabilities: Map<String, Value>,
+    info: Option<Value>,
+    instructions: Option<Value>,
+}
+
+/// Why there is no session.
+pub(super) enum NoSession {
+    /// Nothing usable came back.
+    Upstream(UpstreamError),
+    /// The server's own refusal, for the client to see: 401 and the like, with their headers.
+    Refused(Box<Parts>),
+    /// What the bridge says.
+    Said(Refusal),
+}
+
+impl Hello {
+    /// Whether the server has this capability.
+    pub(super) fn offers(&self, name: &str) -> bool {
+        self.capabilities.get(name).is_some_and(Value::is_object)
+    }
+
+    /// Whether a flag of a capability is set.
+    pub(super) fn flag(&self, capability: &str, flag: &str) -> bool {
+        self.capabilities.get(capability).and_then(|c| c.get(flag)) == Some(&Value::Bool(true))
+    }
+
+    /// The result of `server/discover`.
+    pub(super) fn discovered(&self) -> Value {
+        let mut capabilities = self.capabilities.clone();
+        without_tasks(&mut capabilities);
+        without_extensions(&mut capabilities);
+        let mut result = json!({
+            "resultType": "complete",
+            "supportedVersions": [MODERN],
+            "capabilities": capabilities,
+            "ttlMs": 0,
+            "cacheScope": "private",
+        });
+        if let Some(instructions) = &self.instructions {
+            result["instructions"] = instructions.clone();
+        }
+        if let Some(info) = &self.info {
+            result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": info});
+        }
+        result
+    }
+}
+
+/// Loss: tasks of the two eras are not the same on the wire, and are not offered.
+fn without_tasks(capabilities: &mut Map<String, Value>) {
+    capabilities.shift_remove("tasks");
+}
+
+/// Loss: an extension that the bridge does not know cannot be promised.
+fn without_extensions(capabilities: &mut Map<String, Value>) {
+    capabilities.shift_remove("extensions");
+}
+
+/// Opens a session in the revision `version`, or in another that the server has.
+pub(super) async fn initialize(
+    way: Way,
+    version: &str,
+    asks: Asks,
+    info: &Value,
+) -> Result<Session, NoSession> {
+    let opened = async {
+        match once(&way, version, asks, info).await? {
+            Ok(opened) => Ok(opened),
+            // Servers name what they have in an error too (2025-11-25, lifecycle, error handling).
+            Err(error) => match supported(&error).filter(|v| *v != version) {
+                Some(other) => once(&way, other, asks, info).await?.map_err(|error| no(&error)),
+                None => Err(no(&error)),
+            },
+        }
+    };
+    let (id, hello) = tokio::time::timeout(PATIENCE, opened).await.unwrap_or_else(|_| {
+        Err(NoSession::Said(Refusal::new(
+            504,
+            504,
+            "upstream_timeout",
+            "the server does not answer initialize",
+        )))
+    })?;
+    let session = Session::new(way, id, hello);
+    session.tell(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.into()).await;
+    Ok(session)
+}
+
+type Opened = (Option<HeaderValue>, Hello);
+
+async fn once(
+    way: &Way,
+    version: &str,
+    asks: Asks,
+    info: &Value,
+) -> Result<Result<Opened, Value>, NoSession> {
+    let params = json!({"protocolVersion": version, "capabilities": asks.declared(), "clientInfo": info});
+    let body = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#);
+    let response = way.upstream.call(way.post(body.into())).await.map_err(NoSession::Upstream)?;
+    if refused::is_for_the_client(response.status()) {
+        return Err(NoSession::Refused(Box::new(response.into_parts().0)));
+    }
+    if response.status() == StatusCode::NOT_FOUND {
+        return Err(NoSession::Said(Refusal::upstream(
+            "the server answered initialize with HTTP 404: is its url right?",
+        )));
+    }
+    let id = response.headers().get(SESSION_HEADER).cloned().filter(is_session_id);
+    let result = match outcome(response, 0).await.map_err(NoSession::Said)? {
+        Ok(result) => result,
+        Err(error) => return Ok(Err(error)),
+    };
+    hello(result).map(|hello| Ok((id, hello))).map_err(NoSession::Said)
+}
+
+fn hello(mut result: Value) -> Result<Hello, Refusal> {
+    let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    if !is_known(version) || is_modern(version) {
+        return Err(Refusal::upstream(
+            "the server answered initialize with a revision that is not known here",
+        ));
+    }
+    let version = version.into();
+    let mut part = |name: &str| result.get_mut(name).map(Value::take);
+    let capabilities = match part("capabilities") {
+        Some(Value::Object(capabilities)) => capabilities,
+        _ => Map::new(),
+    };
+    let info = part("serverInfo").filter(Value::is_object);
+    Ok(Hello { version, capabilities, info, instructions: part("instructions").filter(Value::is_string) })
+}
+
+/// The newest known legacy revision that an error names.
+fn supported(error: &Value) -> Option<&str> {
+    let named = error.pointer("/data/supported")?.as_array()?.iter().filter_map(Value::as_str);
+    named.filter(|v| is_known(v) && !is_modern(v)).max()
+}
+
+fn no(error: &Value) -> NoSession {
+    let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+    NoSession::Said(Refusal::upstream(format!("the server refused initialize with error {code}")))
+}
+
+/// Visible ASCII (2025-03-26, session management).
+fn is_session_id(value: &HeaderValue) -> bool {
+    !value.is_empty() && value.as_bytes().iter().all(|b| (0x21..=0x7E).contains(b))
+}

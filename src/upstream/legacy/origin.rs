@@ -1,0 +1,105 @@
+//! Where a request comes from: its principal, and the way to the server that carries what is its own.
+//!
+//! Invariant: two callers with different credentials are two principals.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, header};
+use sha2::{Digest, Sha256};
+
+use super::{
+    incoming::Incoming,
+    pool::Key,
+    session::{Session, Way},
+};
+use crate::{
+    bridge::hops::Hops,
+    mcp::{
+        era::{SESSION_HEADER, VERSION_HEADER},
+        headers::{METHOD_HEADER, NAME_HEADER},
+    },
+    upstream::{Caller, ForwardPath, Upstream},
+};
+
+/// Headers that tell one caller from another where the gateway asks for no key of its own.
+const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
+
+/// See the module.
+#[derive(Clone)]
+pub(super) struct Origin {
+    pub(super) owner: Arc<str>,
+    /// For this request.
+    pub(super) way: Way,
+}
+
+impl Origin {
+    pub(super) fn of(upstream: &Arc<dyn Upstream>, call: Request<Bytes>) -> Self {
+        let (mut head, _) = call.into_parts();
+        let name = head
+            .extensions
+            .get::<Caller>()
+            .map_or_else(|| super::super::LOCAL.into(), |c| Arc::clone(&c.name));
+        clean(&mut head.headers);
+        Self {
+            owner: principal(name, &head.headers),
+            way: Way { upstream: Arc::clone(upstream), headers: head.headers, extensions: head.extensions },
+        }
+    }
+
+    pub(super) fn key(&self, incoming: &Incoming) -> Key {
+        Key { owner: Arc::clone(&self.owner), asks: incoming.asks }
+    }
+
+    /// Tells the pipeline what happens behind it.
+    pub(super) fn note(&self, session: &Session) {
+        if let Some(hops) = self.way.extensions.get::<Hops>() {
+            hops.note(|seen| {
+                seen.bridged = true;
+                seen.upstream_version = Some(Arc::clone(&session.hello.version));
+            });
+        }
+    }
+
+    /// The way for what outlives the request: without what belongs to it alone.
+    pub(super) fn lasting(&self) -> Way {
+        let mut way = self.way.clone();
+        for of_the_request in ["traceparent", "tracestate", "baggage"] {
+            way.headers.remove(of_the_request);
+        }
+        way.extensions.clear();
+        if let Some(caller) = self.way.extensions.get::<Caller>() {
+            way.extensions.insert(Caller { nested: None, wallet: None, held: 0, ..caller.clone() });
+        }
+        if let Some(path) = self.way.extensions.get::<ForwardPath>() {
+            way.extensions.insert(path.clone());
+        }
+        way
+    }
+}
+
+/// Takes away what the modern era puts into headers.
+fn clean(headers: &mut HeaderMap) {
+    for modern in [METHOD_HEADER, NAME_HEADER, VERSION_HEADER, SESSION_HEADER, "last-event-id"] {
+        headers.remove(modern);
+    }
+    let mirrored: Vec<_> = headers.keys().filter(|n| n.as_str().starts_with("mcp-param-")).cloned().collect();
+    for name in mirrored {
+        headers.remove(name);
+    }
+    headers.remove(header::CONTENT_LENGTH);
+}
+
+fn principal(name: Arc<str>, headers: &HeaderMap) -> Arc<str> {
+    let mut digest = Sha256::new();
+    let mut any = false;
+    for (n, credential) in CREDENTIALS.iter().enumerate() {
+        for value in headers.get_all(*credential) {
+            any = true;
+            digest.update([n as u8]);
+            digest.update((value.len() as u64).to_be_bytes());
+            digest.update(value.as_bytes());
+        }
+    }
+    if any { format!("{name}\n{}", hex::encode(digest.finalize())).into() } else { name }
+}

@@ -1,0 +1,156 @@
+//! The sessions that are kept, one for each principal and set of capabilities.
+//!
+//! Invariants: bounded; one `initialize` at a time for one key; a session that is in use is never taken away.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::OnceCell, time::Instant};
+
+use super::{asks::Asks, hello::NoSession, reply::Refusal, session::Session};
+
+/// Whose session it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) owner: Arc<str>,
+    pub(super) asks: Asks,
+}
+
+/// See the module.
+pub(super) struct Pool {
+    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    limit: usize,
+    idle: Duration,
+}
+
+struct Slot {
+    session: OnceCell<Arc<Session>>,
+    used: Mutex<Instant>,
+}
+
+impl Slot {
+    fn is_free(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1 && self.session.get().is_none_or(|s| Arc::strong_count(s) == 1)
+    }
+
+    fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pool {
+    pub(super) fn new(limit: usize, idle: Duration) -> Arc<Self> {
+        Arc::new(Self { slots: Mutex::default(), limit, idle })
+    }
+
+    /// The session of `key`; `open` makes one where there is none.
+    pub(super) async fn session<F>(
+        self: &Arc<Self>,
+        key: &Key,
+        open: impl FnOnce() -> F,
+    ) -> Result<Arc<Session>, NoSession>
+    where
+        F: Future<Output = Result<Session, NoSession>> + Send + 'static,
+    {
+        let slot = self.slot(key)?;
+        let opened = slot.session.get_or_try_init(async || {
+            // In a task of its own: a server whose client leaves in between still gets its DELETE.
+            let opened = tokio::spawn(open()).await;
+            let session = Arc::new(opened.map_err(|_| {
+                NoSession::Said(Refusal::new(500, -32603, "internal", "the session could not be opened"))
+            })??);
+            tokio::spawn(Self::watch(Arc::downgrade(self), key.clone(), Arc::downgrade(&session), self.idle));
+            Ok(session)
+        });
+        let session = opened.await.cloned();
+        match &session {
+            Ok(session) => session.touch(),
+            Err(_) => self.clear(key, &slot),
+        }
+        session
+    }
+
+    fn slot(&self, key: &Key) -> Result<Arc<Slot>, NoSession> {
+        let mut slots = self.slots();
+        let evicted = if slots.len() >= self.limit && !slots.contains_key(key) {
+            let oldest = slots.iter().filter(|(_, slot)| slot.is_free()).min_by_key(|(_, slot)| slot.used());
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                let why = "too many sessions with this server are in use; try again shortly";
+                return Err(NoSession::Said(Refusal::new(503, 503, "sessions_exhausted", why)));
+            };
+            slots.remove(&oldest)
+        } else {
+            None
+        };
+        let slot = slots
+            .entry(key.clone())
+            .or_insert_with(|| Arc::new(Slot { session: OnceCell::new(), used: Mutex::new(Instant::now()) }));
+        *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let slot = Arc::clone(slot);
+        drop(slots);
+        drop(evicted);
+        Ok(slot)
+    }
+
+    /// Takes away a slot that stayed empty and that nobody else waits for.
+    fn clear(&self, key: &Key, empty: &Arc<Slot>) {
+        let mut slots = self.slots();
+        let same = slots.get(key).is_some_and(|slot| Arc::ptr_eq(slot, empty));
+        if same && empty.session.get().is_none() && Arc::strong_count(empty) == 2 {
+            slots.remove(key);
+        }
+    }
+
+    /// Keeps `session` no longer.
+    pub(super) fn forget(&self, key: &Key, session: &Arc<Session>) {
+        let mut slots = self.slots();
+        let same = |slot: &Arc<Slot>| slot.session.get().is_some_and(|s| Arc::ptr_eq(s, session));
+        let gone = if slots.get(key).is_some_and(same) { slots.remove(key) } else { None };
+        drop(slots);
+        drop(gone);
+    }
+
+    /// How many are kept.
+    pub(super) fn len(&self) -> usize {
+        self.slots().len()
+    }
+
+    /// Ends a session that was idle for long enough.
+    async fn watch(pool: Weak<Self>, key: Key, session: Weak<Session>, idle: Duration) {
+        let mut pause = idle;
+        loop {
+            tokio::time::sleep(pause).await;
+            let (Some(pool), Some(session)) = (pool.upgrade(), session.upgrade()) else { return };
+            let left = idle.saturating_sub(session.idle());
+            if left.is_zero() && pool.release(&key, &session) {
+                return;
+            }
+            pause = left.max(idle / 4);
+        }
+    }
+
+    /// Forgets it unless somebody else than the pool and the caller has it.
+    fn release(&self, key: &Key, session: &Arc<Session>) -> bool {
+        let mut slots = self.slots();
+        let unused = |slot: &Arc<Slot>| Arc::strong_count(slot) == 1 && Arc::strong_count(session) == 2;
+        let gone = match slots.get(key) {
+            Some(slot) if slot.session.get().is_some_and(|s| Arc::ptr_eq(s, session)) => {
+                if !unused(slot) {
+                    return false;
+                }
+                slots.remove(key)
+            }
+            _ => None,
+        };
+        drop(slots);
+        drop(gone);
+        true
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

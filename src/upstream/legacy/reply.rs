@@ -1,0 +1,113 @@
+//! What the bridge itself answers: one JSON-RPC message, or a stream of events.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::{
+    mcp::sse,
+    upstream::{BodyError, ResponseBody},
+};
+
+/// A comment: says to client and gateway that the call goes on.
+pub(super) const ALIVE: Bytes = Bytes::from_static(b": \n\n");
+/// Events that wait for the client.
+const WAITING: usize = 4;
+
+/// An error that the bridge gives.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    pub(super) code: i64,
+    /// `error.data.reason`
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    /// More members of `error.data`.
+    pub(super) data: Option<Box<(&'static str, Value)>>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: u16, code: i64, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, reason, message: message.into(), data: None }
+    }
+
+    /// The server's fault.
+    pub(super) fn upstream(message: impl Into<String>) -> Self {
+        Self::new(502, 502, "upstream_protocol", message)
+    }
+
+    /// The client's fault.
+    pub(super) fn params(message: impl Into<String>) -> Self {
+        Self::new(400, -32602, "invalid_params", message)
+    }
+
+    /// The JSON-RPC message.
+    pub(super) fn message(&self, id: Option<&str>) -> Bytes {
+        let mut data = json!({"reason": self.reason});
+        if let Some((name, value)) = self.data.as_deref() {
+            data[*name] = value.clone();
+        }
+        let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
+        let error = json!({"code": self.code, "message": self.message, "data": data});
+        format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#).into()
+    }
+
+    pub(super) fn response(&self, id: Option<&str>) -> Response<ResponseBody> {
+        json_response(StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY), self.message(id))
+    }
+}
+
+/// A JSON-RPC response with a result.
+pub(super) fn result(id: &str, result: &Value) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
+}
+
+pub(super) fn json_response(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
+    let mut response = with_body(status, body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(super) fn with_body(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::new(body).map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = status;
+    response
+}
+
+/// One message as an event.
+pub(super) fn event(message: &[u8]) -> Bytes {
+    sse::frame(message).into()
+}
+
+/// A stream, and the end to write it. The writer learns of a reader that left by [`mpsc::Sender::closed`].
+pub(super) fn stream() -> (mpsc::Sender<Bytes>, Response<ResponseBody>) {
+    let (events, receiver) = mpsc::channel(WAITING);
+    let mut response = Response::new(Events(receiver).boxed_unsync());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    (events, response)
+}
+
+struct Events(mpsc::Receiver<Bytes>);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.0.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}
