@@ -58,7 +58,7 @@ pub(super) fn hear(message: &[u8], number: u64, call: &Call) -> Heard {
     let there = |name: &str| message.get(name).filter(|v| v.kind() != Type::Null);
     match (there("result"), there("error")) {
         _ if !ours => Heard::Nothing,
-        (None, Some(error)) => Heard::Answer(error_response(error, call)),
+        (None, Some(error)) if error.is_object() => Heard::Answer(error_response(error, call)),
         (Some(result), None) if result.is_object() => outcome(result, call),
         _ => Heard::Nothing,
     }
