@@ -45,17 +45,22 @@ pub(super) struct Discovered {
     meta: Map<String, Value>,
 }
 
+/// Who asked: see [`key`].
+type Asker = [u8; 32];
+/// An answer, and until when it is used.
+type Kept = (Instant, Arc<Discovered>);
+
 /// Recent answers by who asked.
 #[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<HashMap<[u8; 32], (Instant, Arc<Discovered>)>>);
+pub(super) struct Cache(Mutex<HashMap<Asker, Kept>>);
 
 impl Cache {
-    fn get(&self, key: &[u8; 32]) -> Option<Arc<Discovered>> {
+    fn get(&self, key: &Asker) -> Option<Arc<Discovered>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get(key).filter(|(until, _)| *until > Instant::now()).map(|(_, found)| Arc::clone(found))
     }
 
-    fn put(&self, key: [u8; 32], found: &Arc<Discovered>) {
+    fn put(&self, key: Asker, found: &Arc<Discovered>) {
         let now = Instant::now();
         let until = now + KEPT.min(Duration::from_millis(found.ttl_ms.as_u64().unwrap_or(0)));
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +74,7 @@ impl Cache {
 }
 
 /// Who asks: the principal, and the credential where one is passed on.
-fn key(call: &Call) -> [u8; 32] {
+fn key(call: &Call) -> Asker {
     let mut hash = Sha256::new();
     hash.update(call.session.principal.as_bytes());
     for value in call.headers.get_all(header::AUTHORIZATION) {

@@ -166,9 +166,7 @@ fn prompt_message(message: Raw<'_>, revision: Revision) -> Edit {
 /// The tools whose mirrored headers break the rules: clients must not offer them (26, streamable HTTP), and here
 /// the face is the client.
 fn broken_tools(list: Raw<'_>) -> Option<ToolSet> {
-    if memchr::memmem::find(list.bytes(), b"x-mcp-header").is_none() {
-        return None;
-    }
+    memchr::memmem::find(list.bytes(), b"x-mcp-header")?;
     ToolSet::from_list_result(list.bytes()).ok()
 }
 

@@ -88,8 +88,45 @@ fn comma(out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
     use super::*;
     use crate::mcp::json::parse;
+
+    /// JSON values, three levels deep.
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((".{0,4}", inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn keeping_everything_changes_nothing_and_dropping_takes_that_alone(value in value(), gone in ".{0,4}") {
+            for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
+                let raw = parse(text.as_bytes()).unwrap();
+                for kept in [object(raw, |_, _| Edit::Keep), array(raw, |_| Edit::Keep)] {
+                    prop_assert_eq!(&serde_json::from_str::<Value>(&kept).unwrap(), &value);
+                }
+                let less = object(raw, |name, _| if name == gone { Edit::Drop } else { Edit::Keep });
+                let mut expect = value.clone();
+                if let Some(members) = expect.as_object_mut() {
+                    members.shift_remove(&gone);
+                }
+                prop_assert_eq!(serde_json::from_str::<Value>(&less).unwrap(), expect);
+            }
+        }
+    }
 
     #[test]
     fn what_is_kept_keeps_its_bytes() {

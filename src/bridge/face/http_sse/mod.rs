@@ -5,6 +5,8 @@
 //! Invariant: the stream owns its session; when the client leaves it, the calls end and the session is deleted. What is
 //! POSTed elsewhere than at the process that holds the stream gets a 404.
 
+mod relay;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,12 +15,13 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
+    Extensions, HeaderMap, HeaderValue, Method, Request, Response,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
 };
 use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
 
+use self::relay::{id, lost, pass, relay};
 use super::{
     KEEP_ALIVE,
     body::{self, Events},
@@ -263,51 +266,6 @@ impl Drop for Open {
             let inner = Arc::clone(&self.shared.inner);
             drop(runtime.spawn(async move { drop(inner.call(delete).await) }));
         }
-    }
-}
-
-/// Sends a message on and its answer back on the stream.
-async fn relay(inner: &dyn Upstream, post: Request<Bytes>, events: &Events) {
-    let id = id(post.body());
-    match inner.call(post).await {
-        Ok(response) => pass(response, id.as_deref(), events).await,
-        Err(_) => lost(id.as_deref(), events).await,
-    }
-}
-
-/// Passes an answer's messages; `id` is what is owed an answer.
-async fn pass(response: Response<ResponseBody>, id: Option<&str>, events: &Events) {
-    match Framing::of(response.headers()) {
-        Some(Framing::Events) => {
-            let mut messages = Messages::new(response.into_body());
-            while let Ok(Some(message)) = messages.next().await {
-                if events.raw(crate::mcp::sse::frame(&message)).await.is_err() {
-                    return;
-                }
-            }
-        }
-        Some(Framing::Json) => match messages::whole(response.into_body()).await {
-            Ok(text) if matches!(message::parse(&text), Ok(Body::Object(_))) => {
-                drop(events.raw(crate::mcp::sse::frame(&text)).await);
-            }
-            _ => lost(id, events).await,
-        },
-        None if response.status() == StatusCode::ACCEPTED => {}
-        None => lost(id, events).await,
-    }
-}
-
-async fn lost(id: Option<&str>, events: &Events) {
-    if let Some(id) = id {
-        let refusal = Refusal::upstream_protocol("no answer came");
-        drop(events.message(&refusal.message(Some(id), &HeaderMap::new())).await);
-    }
-}
-
-fn id(body: &[u8]) -> Option<String> {
-    match message::parse(body) {
-        Ok(Body::Object(message)) if message.method.is_some() => message.id().map(str::to_owned),
-        _ => None,
     }
 }
 

@@ -3,6 +3,8 @@
 //!
 //! Invariant: everything is bounded, and what a call has put in goes with the call ([`Flight`], [`Question`]).
 
+mod waiting;
+
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,11 +14,9 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    listen::Listening,
-    refusal::Refusal,
-    session::{Nonce, fresh},
-};
+use super::{listen::Listening, refusal::Refusal, session::Nonce};
+
+pub(super) use waiting::{Flight, Question};
 
 /// Sessions that are remembered.
 const MAX_SESSIONS: usize = 16_384;
@@ -27,10 +27,6 @@ const IDLE: Duration = Duration::from_secs(30 * 60);
 /// Resources that one session may subscribe to.
 const MAX_URIS: usize = 512;
 const MAX_URI: usize = 4096;
-/// Calls of one session at once.
-const MAX_CALLS: usize = 512;
-/// Questions to one client at once.
-const MAX_QUESTIONS: usize = 64;
 
 /// What the client answered: its `result`, or its `error`, as JSON text.
 pub(super) type Answer = Result<String, String>;
@@ -221,84 +217,5 @@ impl Live {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A call that its client may cancel by its id.
-#[derive(Debug)]
-pub(super) struct Flight {
-    /// `None` without a session.
-    live: Option<(Arc<Live>, Box<str>)>,
-    pub(super) cancelled: CancellationToken,
-}
-
-impl Flight {
-    /// A call that nobody can name.
-    pub(super) fn anonymous() -> Self {
-        Self { live: None, cancelled: CancellationToken::new() }
-    }
-
-    /// Registers a call under its id's text.
-    ///
-    /// # Errors
-    /// The id is in use, or there are too many calls.
-    pub(super) fn begin(live: Arc<Live>, id: &str) -> Result<Self, Refusal> {
-        let cancelled = CancellationToken::new();
-        {
-            let mut state = live.lock();
-            if state.calls.len() >= MAX_CALLS {
-                return Err(Refusal::full("calls"));
-            }
-            if state.calls.contains_key(id) {
-                return Err(Refusal::invalid_request(
-                    "a call with this id is still going on in this session",
-                ));
-            }
-            state.calls.insert(id.into(), cancelled.clone());
-        }
-        Ok(Self { live: Some((live, id.into())), cancelled })
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        if let Some((live, id)) = &self.live {
-            let mut state = live.lock();
-            state.calls.remove(id);
-            state.touched = Instant::now();
-        }
-    }
-}
-
-/// A question that waits for its answer.
-#[derive(Debug)]
-pub(super) struct Question {
-    live: Arc<Live>,
-    pub(super) number: u64,
-    pub(super) answer: oneshot::Receiver<Answer>,
-}
-
-impl Question {
-    /// Registers a question.
-    ///
-    /// # Errors
-    /// There are too many.
-    pub(super) fn ask(live: &Arc<Live>) -> Result<Self, Refusal> {
-        let (sender, answer) = oneshot::channel();
-        let mut state = live.lock();
-        if state.questions.len() >= MAX_QUESTIONS {
-            return Err(Refusal::full("questions to the client"));
-        }
-        // Not counted: a session that was forgotten and came back must not take answers to older questions.
-        let number = fresh();
-        state.questions.insert(number, sender);
-        drop(state);
-        Ok(Self { live: Arc::clone(live), number, answer })
-    }
-}
-
-impl Drop for Question {
-    fn drop(&mut self) {
-        self.live.lock().questions.remove(&self.number);
     }
 }
