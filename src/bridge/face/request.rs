@@ -88,7 +88,7 @@ impl Call {
     /// A request of the gateway's own for the same client.
     pub(super) fn beside(&self, core: &Core, number: u64, method: &str, members: &str) -> Request<Bytes> {
         let comma = if members.is_empty() { "" } else { "," };
-        let params = format!("{{{members}{comma}\"_meta\":{{{}}}}}", self.own_meta(core));
+        let params = format!("{{{members}{comma}\"_meta\":{{{}}}}}", self.own_meta());
         self.post(core, number, method, &params)
     }
 
@@ -114,7 +114,11 @@ impl Call {
     }
 
     fn modern_meta(&self, core: &Core, number: u64, theirs: Option<Raw<'_>>) -> String {
-        let mut own = self.own_meta(core);
+        let mut own = self.own_meta();
+        let live = self.session.nonce.as_ref().and_then(|n| core.live.find(n));
+        if let Some(level) = live.and_then(|l| l.level()) {
+            own.push_str(&format!(",\"{OWN}logLevel\":\"{level}\""));
+        }
         if self.token.is_some() {
             own.push_str(&format!(",\"progressToken\":{number}"));
         }
@@ -125,17 +129,13 @@ impl Call {
         rewrite::object_and(theirs, edit, &own)
     }
 
-    /// What every modern request says of its client.
-    fn own_meta(&self, core: &Core) -> String {
-        let Session { client, can, nonce, .. } = &self.session;
+    /// What every modern request says of its client. A level is for calls only: nothing is logged on a listen.
+    fn own_meta(&self) -> String {
+        let Session { client, can, .. } = &self.session;
         let mut meta =
             format!("\"{OWN}protocolVersion\":\"{MODERN}\",\"{OWN}clientCapabilities\":{}", can.modern());
         if let Some(info) = client.as_ref().and_then(|c| serde_json::to_string(c).ok()) {
             meta.push_str(&format!(",\"{OWN}clientInfo\":{info}"));
-        }
-        let live = nonce.as_ref().and_then(|n| core.live.find(n));
-        if let Some(level) = live.and_then(|l| l.level()) {
-            meta.push_str(&format!(",\"{OWN}logLevel\":\"{level}\""));
         }
         meta
     }
