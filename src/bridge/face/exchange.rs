@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 
 use super::{
-    Core,
+    Core, KEEP_ALIVE,
     body::{self, Events},
     inner::{Opened, broken, with_json},
     live::Flight,
@@ -140,7 +140,18 @@ impl Ride {
     /// Reads an answer until it decides something.
     async fn read(&self, mut messages: Messages, number: u64, events: Option<&Events>) -> Step {
         loop {
-            let message = match messages.next().await {
+            let next = tokio::select! {
+                biased;
+                next = messages.next() => next,
+                () = tokio::time::sleep(KEEP_ALIVE) => {
+                    // Comments of the server keep the client's line open, too.
+                    if let Some(events) = events.filter(|_| messages.take_alive()) {
+                        drop(events.keep_alive().await);
+                    }
+                    continue;
+                }
+            };
+            let message = match next {
                 Ok(Some(message)) => message,
                 Ok(None) => return self.lost("the stream ended without a response"),
                 Err(why) => return self.lost(why),

@@ -40,12 +40,13 @@ pub(super) struct Messages {
     body: ResponseBody,
     scanner: Scanner,
     ready: VecDeque<Option<Vec<u8>>>,
+    alive: bool,
 }
 
 impl Messages {
     /// Of an event stream.
     pub(super) fn new(body: ResponseBody) -> Self {
-        Self { body, scanner: Scanner::new(MAX_MESSAGE), ready: VecDeque::new() }
+        Self { body, scanner: Scanner::new(MAX_MESSAGE), ready: VecDeque::new(), alive: false }
     }
 
     /// The next message; `None` at the end. Nothing is lost if the future is dropped.
@@ -60,6 +61,7 @@ impl Messages {
             let Some(frame) = self.body.frame().await else { return Ok(None) };
             let frame = frame.map_err(|_| "the stream broke off")?;
             let Some(chunk) = frame.data_ref() else { continue };
+            self.alive = true;
             let Self { scanner, ready, .. } = self;
             scanner.feed(chunk, |event| {
                 if event.oversized {
@@ -69,6 +71,13 @@ impl Messages {
                 }
             });
         }
+    }
+}
+
+impl Messages {
+    /// Whether bytes have come since this was last asked, be they a comment.
+    pub(super) fn take_alive(&mut self) -> bool {
+        std::mem::take(&mut self.alive)
     }
 }
 

@@ -198,6 +198,24 @@ async fn a_stream_that_breaks_off_is_an_error_of_the_call() {
     assert_eq!(message["id"], 7);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_shows_life_keeps_the_clients_line_open() {
+    let (server, client) = joined("2025-11-25").await;
+    let say = server.live("tools/call");
+    tokio::spawn(async move {
+        for comment in [true, true, false, false] {
+            if comment {
+                say.send(": still here\n\n".into()).unwrap();
+            }
+            tokio::time::sleep(super::super::KEEP_ALIVE).await;
+        }
+        say.send(r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}"#.into()).unwrap();
+    });
+    let text = client.call_tool().await.text;
+    assert_eq!(text.matches(": keep-alive\n\n").count(), 2, "{text}");
+    assert!(text.contains("content"));
+}
+
 #[tokio::test]
 async fn levels_are_stamped_on_later_requests() {
     let (server, client) = joined("2025-11-25").await;

@@ -30,7 +30,7 @@ pub(super) enum Said {
     Raw(u16, &'static str, String),
     /// These messages as events, then the end.
     Events(Vec<String>),
-    /// Messages as they are sent, until the sender is dropped.
+    /// Messages, or comments with their end, as they are sent, until the sender is dropped.
     Live(mpsc::UnboundedReceiver<String>),
     /// Never a head.
     Never,
@@ -146,6 +146,10 @@ impl Upstream for Server {
                 Said::Live(mut messages) => body::streamed(body::stream(move |events| async move {
                     let _guard = guard;
                     while let Some(message) = messages.recv().await {
+                        if message.starts_with(':') {
+                            events.raw(message).await.unwrap();
+                            continue;
+                        }
                         events.message(&put(message)).await.unwrap();
                     }
                 })),
