@@ -3,6 +3,7 @@
 //! Inside, everything speaks the modern dialect. What is older is translated once, where it enters (`face`) or leaves
 //! (`upstream::legacy`). Nothing here decides access, limits or budgets.
 
+pub mod face;
 pub mod hops;
 pub mod parked;
 pub mod sealed;

@@ -1,0 +1,202 @@
+//! Batches of 2025-03-26: an array is split, its messages run side by side, and their answers become one again.
+//!
+//! Invariant: every request of a batch is answered once; a batch never has more than [`MAX_BATCH`] messages, of which
+//! [`AT_ONCE`] run.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, request::Parts};
+use tokio::{sync::Semaphore, task::JoinSet};
+
+use super::{
+    Core, body,
+    messages::{self, Framing, Messages},
+    refusal::Refusal,
+};
+use crate::{
+    mcp::{
+        json::{self, Type},
+        message::{self, Body},
+    },
+    upstream::{BoxFuture, ResponseBody, UpstreamError},
+};
+
+/// Messages that one array may hold.
+pub const MAX_BATCH: usize = 100;
+/// Of these, how many run at once.
+const AT_ONCE: usize = 8;
+
+type Answer = Result<Response<ResponseBody>, UpstreamError>;
+
+/// The messages of a batch.
+///
+/// # Errors
+/// Why the body is no batch (400 / -32600).
+pub fn split(body: &[u8]) -> Result<Vec<Bytes>, &'static str> {
+    let Ok(array) = json::parse(body) else { return Err("the batch is not JSON") };
+    if array.kind() != Type::Array {
+        return Err("the body is no batch");
+    }
+    let messages: Vec<_> =
+        array.elements().take(MAX_BATCH + 1).map(|m| Bytes::copy_from_slice(m.bytes())).collect();
+    match messages.len() {
+        0 => Err("an empty batch"),
+        n if n > MAX_BATCH => Err("a batch of more than 100 messages"),
+        _ => Ok(messages),
+    }
+}
+
+/// Runs each message and joins the answers: 202 if there are none, an array if all of them are JSON, else an event
+/// stream. If every message is refused by a status, the first refusal is the batch's.
+///
+/// # Errors
+/// The first error, if no message got an answer.
+pub async fn serve<F, Running>(batch: Vec<Bytes>, run: F) -> Answer
+where
+    F: Fn(Bytes) -> Running,
+    Running: Future<Output = Answer> + Send + 'static,
+{
+    let ids: Vec<_> = batch.iter().map(|m| id(m)).collect();
+    let answers = run_all(batch, run).await;
+    if answers.iter().all(|a| !a.as_ref().is_some_and(|a| a.as_ref().is_ok_and(|r| r.status().is_success())))
+    {
+        let first = answers.into_iter().flatten().next();
+        return first.unwrap_or_else(|| Err(super::inner::broken("the batch was not run")));
+    }
+    let (mut whole, mut streams) = (Vec::new(), Vec::new());
+    for (answer, id) in answers.into_iter().zip(ids) {
+        match read(answer).await {
+            Part::Nothing => {}
+            Part::Whole(text) => whole.push(text),
+            Part::Stream(messages) => streams.push(messages),
+            Part::Lost => {
+                let refusal = Refusal::upstream_protocol("one message of the batch was not answered");
+                whole.extend(id.map(|id| refusal.message(Some(&id), &HeaderMap::new()).into_bytes()));
+            }
+        }
+    }
+    Ok(match (whole.is_empty(), streams.is_empty()) {
+        (true, true) => body::accepted(),
+        (false, true) => body::json(StatusCode::OK, [&b"["[..], &whole.join(&b","[..]), b"]"].concat()),
+        _ => body::streamed(body::stream(move |events| merge(whole, streams, events))),
+    })
+}
+
+async fn run_all<F, Running>(batch: Vec<Bytes>, run: F) -> Vec<Option<Answer>>
+where
+    F: Fn(Bytes) -> Running,
+    Running: Future<Output = Answer> + Send + 'static,
+{
+    let mut answers: Vec<Option<Answer>> = Vec::new();
+    answers.resize_with(batch.len(), || None);
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    // Dropped, the set aborts what runs in it.
+    let mut running = JoinSet::new();
+    for (at, message) in batch.into_iter().enumerate() {
+        let (work, places) = (run(message), Arc::clone(&places));
+        running.spawn(async move {
+            let _place = places.acquire_owned().await;
+            (at, work.await)
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        if let Ok((at, answer)) = done {
+            answers[at] = Some(answer);
+        }
+    }
+    answers
+}
+
+/// One message's answer.
+enum Part {
+    Nothing,
+    Whole(Vec<u8>),
+    Stream(Messages),
+    Lost,
+}
+
+async fn read(answer: Option<Answer>) -> Part {
+    let Some(Ok(response)) = answer else { return Part::Lost };
+    if response.status() == StatusCode::ACCEPTED {
+        return Part::Nothing;
+    }
+    match Framing::of(response.headers()) {
+        Some(Framing::Events) => Part::Stream(Messages::new(response.into_body())),
+        Some(Framing::Json) => match messages::whole(response.into_body()).await {
+            Ok(text) if matches!(message::parse(&text), Ok(Body::Object(_))) => Part::Whole(text),
+            _ => Part::Lost,
+        },
+        None => Part::Lost,
+    }
+}
+
+async fn merge(whole: Vec<Vec<u8>>, streams: Vec<Messages>, events: body::Events) {
+    for text in whole {
+        if events.raw(crate::mcp::sse::frame(&text)).await.is_err() {
+            return;
+        }
+    }
+    let mut running = JoinSet::new();
+    for mut messages in streams {
+        let events = events.clone();
+        running.spawn(async move {
+            while let Ok(Some(message)) = messages.next().await {
+                if events.raw(crate::mcp::sse::frame(&message)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(running.join_all().await);
+}
+
+/// The id that a message must be answered to.
+fn id(message: &[u8]) -> Option<String> {
+    match message::parse(message) {
+        Ok(Body::Object(message)) if message.method.is_some() => message.id().map(str::to_owned),
+        _ => None,
+    }
+}
+
+impl Core {
+    /// A POSTed array.
+    pub(super) async fn batch(self: Arc<Self>, head: Parts, body: Bytes) -> Answer {
+        let refuse = |refusal: Refusal| Ok(refusal.response(None, &head.headers));
+        match self.session(&head) {
+            Ok(session) if session.revision.has_batches() => {}
+            Ok(_) => {
+                return refuse(Refusal::invalid_request("only 2025-03-26 has batches; send one message"));
+            }
+            Err(refusal) => return refuse(refusal),
+        }
+        let batch = match split(&body) {
+            Ok(batch) => batch,
+            Err(why) => return refuse(Refusal::invalid_request(why)),
+        };
+        serve(batch, |message| {
+            let mut request = Request::from_parts(head.clone(), message);
+            request.headers_mut().remove(http::header::CONTENT_LENGTH);
+            Arc::clone(&self).element(request)
+        })
+        .await
+    }
+
+    /// One message of a batch.
+    fn element(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Answer> {
+        let refused = match message::parse(request.body()) {
+            Ok(Body::Object(message)) if message.method.as_deref() == Some("initialize") => {
+                Some((message.id().map(str::to_owned), "initialize must not be part of a batch"))
+            }
+            Ok(Body::Object(_)) => None,
+            _ => Some((None, "a batch holds messages only")),
+        };
+        match refused {
+            Some((id, why)) => {
+                let response = Refusal::invalid_request(why).response(id.as_deref(), request.headers());
+                Box::pin(std::future::ready(Ok(response)))
+            }
+            None => Box::pin(self.serve(request)),
+        }
+    }
+}

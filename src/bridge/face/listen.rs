@@ -1,0 +1,297 @@
+//! The session's GET stream, fed by one `subscriptions/listen` at the server: list changes and subscribed resources.
+//!
+//! Invariant: at most one stream and one standing listen for each session. A listen cannot be edited, so a new one is
+//! open before the old one ends, and no change falls between them.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Response;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    Core, KEEP_ALIVE,
+    body::{self, Events, Gone},
+    inner::{Opened, broken},
+    live::Live,
+    messages::Messages,
+    refusal::Refusal,
+    reply::{Heard, change, hear, made_change},
+    request::Call,
+    rewrite::quoted,
+};
+use crate::{
+    mcp::json,
+    upstream::{BoxFuture, ResponseBody, UpstreamError},
+};
+
+/// How long the server may take to acknowledge.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(10);
+/// Pause before a listen that ended is opened again; doubled up to the longest.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A listen that stood this long was a good one.
+const LONG_LIVED: Duration = Duration::from_secs(30);
+
+/// The kinds of list, with their notices.
+const LISTS: [(&str, &str); 3] = [
+    ("toolsListChanged", "notifications/tools/list_changed"),
+    ("promptsListChanged", "notifications/prompts/list_changed"),
+    ("resourcesListChanged", "notifications/resources/list_changed"),
+];
+
+/// An acknowledged listen.
+pub(super) struct Listening {
+    messages: Messages,
+    /// The notices of lists that the server will send.
+    lists: Vec<&'static str>,
+    uris: Vec<String>,
+    since: Instant,
+}
+
+impl std::fmt::Debug for Listening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listening").field("lists", &self.lists).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no listen.
+pub(super) enum NoListen {
+    /// The server's refusal, as the answer to the client.
+    Refused(Box<Response<ResponseBody>>),
+    /// It has no such thing.
+    NotOffered,
+    Failed(UpstreamError),
+}
+
+impl From<UpstreamError> for NoListen {
+    fn from(error: UpstreamError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Core {
+    /// Opens the session's stream.
+    pub(super) async fn get(self: Arc<Self>, call: Call) -> Result<Response<ResponseBody>, UpstreamError> {
+        let Some(nonce) = &call.session.nonce else {
+            return Ok(Refusal::method_not_allowed().response(None, &call.headers));
+        };
+        let live = match self.live.at(nonce) {
+            Ok(live) => live,
+            Err(refusal) => return Ok(refusal.response(None, &call.headers)),
+        };
+        let (listening, swaps) = {
+            let _changing = live.changing.lock().await;
+            let listening = match self.listen(&call, &live).await {
+                Ok(listening) => listening,
+                Err(NoListen::Refused(response)) => return Ok(*response),
+                Err(NoListen::NotOffered) => return Ok(Refusal::no_stream().response(None, &call.headers)),
+                Err(NoListen::Failed(error)) => return Err(error),
+            };
+            (listening, live.open_stream())
+        };
+        let standing = Standing { core: self, call: Arc::new(call), live };
+        Ok(body::streamed(body::stream(move |events| async move {
+            drop(standing.relay(listening, swaps, &events).await);
+        })))
+    }
+
+    /// `resources/subscribe` and `resources/unsubscribe`: the set is changed once the server has acknowledged it.
+    pub(super) async fn subscribe(&self, call: &Call) -> Result<Response<ResponseBody>, UpstreamError> {
+        let refuse = |refusal: Refusal| Ok(refusal.response(Some(&call.id), &call.headers));
+        let Some(uri) = call.param("uri") else {
+            return refuse(Refusal::invalid_params("params.uri must be a string"));
+        };
+        let Some(nonce) = &call.session.nonce else {
+            return refuse(Refusal::invalid_params("Subscriptions need a session. Send initialize first."));
+        };
+        let live = match self.live.at(nonce) {
+            Ok(live) => live,
+            Err(refusal) => return refuse(refusal),
+        };
+        let _changing = live.changing.lock().await;
+        let adds = call.method == "resources/subscribe";
+        if !adds {
+            live.unsubscribe(&uri);
+        } else if let Err(refusal) = live.subscribe(&uri) {
+            return refuse(refusal);
+        }
+        // Nothing to end at the server: there is no listen.
+        if !adds && live.stream().is_none() {
+            return Ok(body::result(&call.id, "{}"));
+        }
+        let outcome = self.listen(call, &live).await;
+        let honoured = matches!(&outcome, Ok(new) if !adds || new.uris.contains(&uri));
+        if adds && !honoured {
+            live.unsubscribe(&uri);
+        }
+        match outcome {
+            Ok(new) if honoured => {
+                if let Some(stream) = live.stream() {
+                    // A stream that ended meanwhile needs it no more.
+                    drop(stream.send(new).await);
+                }
+                Ok(body::result(&call.id, "{}"))
+            }
+            Ok(_) | Err(NoListen::NotOffered) if adds => {
+                refuse(Refusal::invalid_params("the server gives no updates of this resource"))
+            }
+            Ok(_) | Err(NoListen::NotOffered) => Ok(body::result(&call.id, "{}")),
+            Err(NoListen::Refused(response)) => Ok(*response),
+            Err(NoListen::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Opens a listen for all that the session wants, and waits until it is acknowledged.
+    async fn listen(&self, call: &Call, live: &Live) -> Result<Listening, NoListen> {
+        let lists: Vec<_> = LISTS.iter().map(|(name, _)| format!("\"{name}\":true")).collect();
+        let uris: Vec<_> = live.uris().iter().map(|u| quoted(u)).collect();
+        let wanted = if uris.is_empty() {
+            String::new()
+        } else {
+            format!(",\"resourceSubscriptions\":[{}]", uris.join(","))
+        };
+        let members = format!("\"notifications\":{{{}{wanted}}}", lists.join(","));
+        let number = self.number();
+        let request = call.beside(self, number, "subscriptions/listen", &members);
+        let opening = async {
+            match self.send(request).await? {
+                Opened::Foreign(response) => Err(NoListen::Refused(Box::new(response))),
+                // An error, or a listen that ended at once.
+                Opened::Whole(head, _) if head.status.is_success() => Err(NoListen::NotOffered),
+                Opened::Whole(head, message) => {
+                    let text = match hear(&message, number, call) {
+                        Heard::Answer(text) => text.into_bytes(),
+                        _ => message,
+                    };
+                    Err(NoListen::Refused(Box::new(super::inner::with_json(head, text))))
+                }
+                Opened::Stream(_, messages) => acknowledged(messages).await,
+            }
+        };
+        tokio::time::timeout(ACKNOWLEDGED_WITHIN, opening)
+            .await
+            .unwrap_or_else(|_| Err(NoListen::Failed(broken("subscriptions/listen was not acknowledged"))))
+    }
+}
+
+/// Reads the acknowledgement, which comes first.
+async fn acknowledged(mut messages: Messages) -> Result<Listening, NoListen> {
+    loop {
+        let Some(message) = messages.next().await.map_err(broken)? else { return Err(NoListen::NotOffered) };
+        let Ok(message) = json::parse(&message) else { continue };
+        let Some(method) = message.get("method") else { return Err(NoListen::NotOffered) };
+        if !method.is_string("notifications/subscriptions/acknowledged") {
+            continue;
+        }
+        let granted = message.get("params").and_then(|p| p.get("notifications"));
+        let is_granted = |name: &str| granted.and_then(|g| g.get(name)).is_some_and(|v| v.text() == "true");
+        let uris = granted.and_then(|g| g.get("resourceSubscriptions")).map(|u| u.elements());
+        return Ok(Listening {
+            lists: LISTS.iter().filter(|(name, _)| is_granted(name)).map(|(_, notice)| *notice).collect(),
+            uris: uris.into_iter().flatten().filter_map(|u| Some(u.as_exact_str()?.into_owned())).collect(),
+            messages,
+            since: Instant::now(),
+        });
+    }
+}
+
+/// What a standing stream needs to open its listen again.
+struct Standing {
+    core: Arc<Core>,
+    call: Arc<Call>,
+    live: Arc<Live>,
+}
+
+/// Where the changes come from.
+enum Source {
+    Open(Box<Listening>),
+    /// The last one ended; this opens the next.
+    Reopening(BoxFuture<'static, Result<Listening, NoListen>>),
+}
+
+/// What happens next.
+enum Event {
+    Swap(Option<Listening>),
+    Message(Vec<u8>),
+    Ended,
+    Reopened(Result<Listening, NoListen>),
+    Quiet,
+}
+
+impl Standing {
+    /// Relays until the client leaves, or another stream or the session's end takes over.
+    async fn relay(
+        &self,
+        first: Listening,
+        mut swaps: mpsc::Receiver<Listening>,
+        events: &Events,
+    ) -> Result<(), Gone> {
+        let mut pause = PAUSE;
+        let mut source = Source::Open(Box::new(first));
+        // The head goes out with the first byte.
+        events.keep_alive().await?;
+        loop {
+            let event = tokio::select! {
+                biased;
+                new = swaps.recv() => Event::Swap(new),
+                event = next(&mut source) => event,
+                () = tokio::time::sleep(KEEP_ALIVE) => Event::Quiet,
+            };
+            match event {
+                Event::Swap(None) => return Ok(()),
+                Event::Swap(Some(new)) => source = Source::Open(Box::new(new)),
+                Event::Quiet => events.keep_alive().await?,
+                Event::Message(message) => {
+                    if let Some(text) = change(&message, |uri| self.live.is_subscribed(uri)) {
+                        events.message(&text).await?;
+                    }
+                }
+                Event::Ended => {
+                    if let Source::Open(old) = &source
+                        && old.since.elapsed() >= LONG_LIVED
+                    {
+                        pause = PAUSE;
+                    }
+                    source = Source::Reopening(self.reopen(&mut pause));
+                }
+                Event::Reopened(Ok(new)) => {
+                    let (lists, uris) = (new.lists.clone(), new.uris.clone());
+                    source = Source::Open(Box::new(new));
+                    self.catch_up(&lists, &uris, events).await?;
+                }
+                Event::Reopened(Err(_)) => source = Source::Reopening(self.reopen(&mut pause)),
+            }
+        }
+    }
+
+    fn reopen(&self, pause: &mut Duration) -> BoxFuture<'static, Result<Listening, NoListen>> {
+        let wait = *pause;
+        *pause = (wait * 2).min(LONGEST_PAUSE);
+        let (core, call, live) = (Arc::clone(&self.core), Arc::clone(&self.call), Arc::clone(&self.live));
+        Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            core.listen(&call, &live).await
+        })
+    }
+
+    /// Changes may have been missed while no listen stood.
+    async fn catch_up(&self, lists: &[&str], uris: &[String], events: &Events) -> Result<(), Gone> {
+        for notice in lists {
+            events.message(&made_change(notice, None)).await?;
+        }
+        for uri in uris.iter().filter(|u| self.live.is_subscribed(u)) {
+            events.message(&made_change("notifications/resources/updated", Some(uri))).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn next(source: &mut Source) -> Event {
+    match source {
+        Source::Open(listening) => match listening.messages.next().await {
+            Ok(Some(message)) => Event::Message(message),
+            Ok(None) | Err(_) => Event::Ended,
+        },
+        Source::Reopening(opening) => Event::Reopened(opening.await),
+    }
+}
