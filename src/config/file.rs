@@ -113,6 +113,9 @@ pub(super) struct File {
     /// Several upstreams shown as one.
     #[serde(default)]
     pub(super) aggregate: Aggregate,
+    /// What session ids, cursors and states of calls are sealed with.
+    #[serde(default)]
+    pub(super) sealing: Sealing,
     /// Which broken requests are repaired.
     #[serde(default)]
     pub(super) normalize: Normalize,
@@ -419,6 +422,15 @@ pub(super) struct Aggregate {
     /// Between a prefix and a name.
     #[schemars(extend("default" = SEPARATOR))]
     pub(super) separator: Option<At<String>>,
+}
+
+/// `[sealing]`: what the gateway hands out and wants back unread and unchanged.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sealing {
+    /// Secrets of at least 32 characters, the newest first: it seals, all of them open. Replicas with the same ones serve each other's sessions. Default: one of this process alone, which ends with it.
+    #[serde(default)]
+    pub(super) keys: Vec<At<SecretText>>,
 }
 
 /// `upstreams.NAME.fetch`

@@ -5,7 +5,6 @@ const KEYS: &[&str] = &[
     "admin.key",
     "audit.signing_key",
     "auth.jwt",
-    "sealing",
     "upstreams.*.budget_guard",
     "upstreams.*.context_gate",
     "upstreams.*.dedup",

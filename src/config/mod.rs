@@ -27,6 +27,8 @@ pub struct Config {
     pub upstreams: Vec<Upstream>,
     /// `aggregate.separator`: between a prefix and a name.
     pub separator: String,
+    /// `sealing.keys`, the newest first; empty for one of this process alone.
+    pub sealing: Vec<Secret>,
     /// `[normalize]`
     pub normalize: Normalize,
     /// `[audit]`
@@ -328,6 +330,8 @@ pub enum Target {
     Command(Command),
     /// The tools inside this process.
     Builtin,
+    /// All upstreams as one. No file says so: it is what the endpoint means where there are several.
+    All,
 }
 
 /// `command` of an upstream, with what belongs to it.

@@ -17,7 +17,8 @@ pub const VERSION_HEADER: &str = "mcp-protocol-version";
 pub const SESSION_HEADER: &str = "mcp-session-id";
 
 /// The two eras of MCP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Era {
     /// `2025-11-25` and earlier: `initialize`, sessions, server-to-client requests.
     Legacy,

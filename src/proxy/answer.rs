@@ -19,10 +19,11 @@ use super::{
     send::{self, Outgoing},
     sessions, shape,
     spend::Spending,
+    target,
 };
 use crate::{
     audit::record::{Outcome, Tokens},
-    config::Target,
+    bridge::hops::Hops,
     mcp::{
         era::Era,
         response::{Format, Keep, ResponseScanner},
@@ -49,25 +50,32 @@ impl Gateway {
         let spec = &caller.route.spec;
         let mut to_upstream = caller.to_upstream();
         if let Some(spend) = spend {
-            let spending = spend.hold(caller, &self.tasks).await?;
+            let spending = spend.hold(&self.tasks).await?;
             to_upstream.held = spending.held();
             open(call).spending = Some(spending);
         }
-        if spec.target == Target::Builtin && awaits == Awaits::Answer {
+        let called = open(call).guard.tool.as_deref();
+        let server = called.map_or_else(|| Arc::clone(caller.route), |t| caller.route.server_of(t).0);
+        if server.is_builtin() && awaits == Awaits::Answer {
             let (peer, mask) = {
                 let call = open(call);
                 (call.peer.ip(), call.mask.clone())
             };
-            to_upstream.nested = Some(self.children(&open(call).guard, caller, peer, &mask));
+            to_upstream.nested = Some(self.children(&open(call).guard, caller, server, peer, &mask));
         }
+        let way = caller.route.way(era);
+        let is_own_clock = caller.route.is_builtin() || caller.route.all.is_some();
         let outgoing = Outgoing {
+            hops: way.adapted.then(Hops::default),
+            way,
             method: Method::POST,
             headers,
             body,
             caller: to_upstream,
             forward: forward.map(ForwardPath),
-            // Tools inside the process keep time themselves, and say how far they came.
-            limit: (awaits != Awaits::Stream && spec.target != Target::Builtin).then_some(spec.timeout),
+            // Tools inside the process keep time themselves, and say how far they came; several upstreams as one keep
+            // the time of each.
+            limit: (awaits != Awaits::Stream && !is_own_clock).then_some(spec.timeout),
             repeatable,
         };
         let Call { guard, spending, .. } = open(call);
@@ -121,6 +129,7 @@ impl Gateway {
         forward: Option<PathAndQuery>,
     ) -> Result<Response<GatewayBody>, Cause> {
         let is_get = parts.method == Method::GET;
+        let is_document = forward.as_ref().is_some_and(|place| target::is_document(place.path()));
         let session = parts.headers.get(headers::SESSION).map(|v| sessions::hash(v.as_bytes()));
         let guard = &mut open(call).guard;
         guard.era = Some(Era::Legacy);
@@ -136,7 +145,10 @@ impl Gateway {
             headers::set_stream_accept(&mut parts.headers);
         }
         let spec = &caller.route.spec;
+        let way = if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy) };
         let outgoing = Outgoing {
+            hops: way.adapted.then(Hops::default),
+            way,
             method: parts.method,
             headers: parts.headers,
             body: Bytes::new(),

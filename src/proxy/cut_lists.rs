@@ -35,7 +35,8 @@ pub(super) struct View {
 
 impl View {
     fn allows(&self, tool: &str) -> bool {
-        Access::new(self.key.as_ref().map(|k| &k.facts.tools), &self.route.spec.tools).allows(tool)
+        Access::new(self.key.as_ref().map(|k| &k.facts.tools), &self.route.spec.tools, &self.route.names)
+            .allows(tool)
     }
 }
 

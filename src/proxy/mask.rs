@@ -29,7 +29,7 @@ impl Mask {
         let mut mask = Self::default();
         if matches!(capture, Capture::Redacted | Capture::Full) {
             key.into_iter().for_each(|k| mask.add(k));
-            route.spec.headers.values().for_each(|value| mask.add(value.expose().as_bytes()));
+            route.secrets().for_each(|value| mask.add(value.expose().as_bytes()));
         }
         mask
     }

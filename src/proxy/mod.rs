@@ -233,7 +233,7 @@ impl Gateway {
         let key = self.authenticate(snapshot, call, head)?;
         let target = place.resolve(snapshot)?;
         self.desk.recorder.accepting().map_err(|_| Cause::AuditUnavailable)?;
-        call.guard.upstream = Some(Arc::clone(&target.route.spec.name));
+        call.guard.upstream = target.route.all.is_none().then(|| Arc::clone(&target.route.spec.name));
         let secret = key.and_then(|_| presented(&head.headers));
         call.mask = Mask::of(snapshot.config.audit.capture, secret, target.route);
         Ok((target, key))

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     audit::record::{Failure, Outcome, Payload, Record},
+    mcp::era::Era,
     metrics::Metrics,
     policy::access::Access,
     snapshot::{Route, Snapshot},
@@ -53,6 +54,7 @@ impl Gateway {
         &self,
         guard: &AuditGuard,
         caller: Caller<'_>,
+        route: Arc<Route>,
         address: IpAddr,
         mask: &Mask,
     ) -> Arc<dyn Nested> {
@@ -61,7 +63,7 @@ impl Gateway {
             gate: Arc::clone(&self.gate),
             metrics: Arc::clone(&self.metrics),
             snapshot: Arc::clone(caller.snapshot),
-            route: Arc::clone(caller.route),
+            route,
             key: caller.key.cloned(),
             address,
             mask: mask.clone(),
@@ -95,6 +97,8 @@ impl Children {
         let caller = self.key.as_ref().map(|k| k.facts.caller.clone()).unwrap_or_default();
         let caller = upstream::Caller { wallet: None, ..caller };
         let outgoing = Outgoing {
+            way: self.route.way(Era::Legacy),
+            hops: None,
             method: Method::POST,
             headers,
             body,
@@ -139,7 +143,8 @@ impl Children {
     }
 
     fn admit(&self, tool: &str) -> Result<(), Cause> {
-        let access = Access::new(self.key.as_ref().map(|k| &k.facts.tools), &self.route.spec.tools);
+        let access =
+            Access::new(self.key.as_ref().map(|k| &k.facts.tools), &self.route.spec.tools, &self.route.names);
         if !access.allows(tool) {
             return Err(Cause::Forbidden(format!("the tool {tool:?}")));
         }
@@ -147,7 +152,7 @@ impl Children {
             Some(key) => Payer::Key(key.facts.rate, &key.buckets),
             None => Payer::Address(self.address),
         };
-        self.gate.charge(&self.snapshot.limits, payer, Some(tool))
+        self.gate.charge(&self.snapshot.limits, payer, Some(&self.route.names.of(tool)))
     }
 
     fn finish(&self, mut guard: AuditGuard, body: &[u8]) -> Result<Value, Value> {

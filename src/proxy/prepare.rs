@@ -81,7 +81,7 @@ impl Caller<'_> {
     /// Which tools this caller sees.
     #[must_use]
     pub(super) fn access(&self) -> Access<'_> {
-        Access::new(self.key.map(|k| &k.facts.tools), &self.route.spec.tools)
+        Access::new(self.key.map(|k| &k.facts.tools), &self.route.spec.tools, &self.route.names)
     }
 
     /// Who this is to tools inside the process.
@@ -103,7 +103,7 @@ impl Gateway {
         body: Bytes,
         mut headers: HeaderMap,
     ) -> Result<Prepared, Cause> {
-        let tools = caller.route.catalog.tools();
+        let tools = caller.route.tools();
         let received = one_message(&body)?;
         call.id = received.id().map(str::to_owned);
         self.describe(call, &received, &headers);
@@ -248,7 +248,8 @@ impl Gateway {
                 Some(key) => Payer::Key(key.facts.rate, &key.buckets),
                 None => Payer::Address(call.peer.ip()),
             };
-            self.gate.charge(&caller.snapshot.limits, payer, tool)?;
+            let public = tool.map(|t| caller.route.names.of(t));
+            self.gate.charge(&caller.snapshot.limits, payer, public.as_deref())?;
         }
         let safe = |t: &str| tools.get(t).is_some_and(|t| t.read_only || t.idempotent);
         Ok(Facts {

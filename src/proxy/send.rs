@@ -11,7 +11,8 @@ use http::{HeaderMap, Method, Request, Response};
 use super::{error::Cause, guard::AuditGuard, trace};
 use crate::{
     audit::record::Attempt,
-    snapshot::Route,
+    bridge::hops::{Hops, Seen},
+    snapshot::{Route, Way},
     upstream::{ForwardPath, ResponseBody, UpstreamError},
 };
 
@@ -19,14 +20,17 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is sent, as often as it has to be.
-#[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct Outgoing<'a> {
+    /// Who answers.
+    pub way: Way<'a>,
     /// HTTP method.
     pub method: Method,
     /// Headers without trace context.
     pub headers: HeaderMap,
     /// Body; shared between tries.
     pub body: Bytes,
+    /// What happens behind an adapter is told there.
+    pub hops: Option<Hops>,
     /// For whom.
     pub caller: crate::upstream::Caller,
     /// A path other than the upstream's own.
@@ -44,7 +48,7 @@ pub(super) struct Outgoing {
 pub(super) async fn send(
     guard: &mut AuditGuard,
     route: &Route,
-    mut outgoing: Outgoing,
+    mut outgoing: Outgoing<'_>,
 ) -> Result<Response<ResponseBody>, Cause> {
     let mut left = route.spec.retries;
     let mut pause = PAUSE;
@@ -53,8 +57,11 @@ pub(super) async fn send(
         let headers = if left > 0 { outgoing.headers.clone() } else { std::mem::take(&mut outgoing.headers) };
         let request = request(guard, &outgoing, headers, span_id);
         guard.begin_attempt(attempt(route, span_id));
-        let failure = match once(route, request, outgoing.limit).await {
+        let failure = match once(outgoing.way, request, outgoing.limit).await {
             Ok(response) => {
+                if let Some(hops) = &outgoing.hops {
+                    note(guard, route, hops.seen());
+                }
                 let status = response.status();
                 if let Some(attempt) = guard.attempts.last_mut() {
                     attempt.status = Some(status.as_u16());
@@ -83,11 +90,11 @@ pub(super) async fn send(
 }
 
 async fn once(
-    route: &Route,
+    way: Way<'_>,
     request: Request<Bytes>,
     limit: Option<Duration>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let call = route.upstream.call(request);
+    let call = way.upstream.call(request);
     let result = match limit {
         Some(limit) => tokio::time::timeout(limit, call)
             .await
@@ -123,16 +130,40 @@ impl Failure {
     }
 }
 
-fn request(guard: &AuditGuard, outgoing: &Outgoing, headers: HeaderMap, span_id: [u8; 8]) -> Request<Bytes> {
+fn request(
+    guard: &AuditGuard,
+    outgoing: &Outgoing<'_>,
+    headers: HeaderMap,
+    span_id: [u8; 8],
+) -> Request<Bytes> {
     let mut request = Request::new(outgoing.body.clone());
     *request.method_mut() = outgoing.method.clone();
     *request.headers_mut() = headers;
     trace::inject(request.headers_mut(), guard.trace_id, span_id, guard.trace_state.as_deref());
     request.extensions_mut().insert(outgoing.caller.clone());
+    if let Some(hops) = &outgoing.hops {
+        request.extensions_mut().insert(hops.clone());
+    }
     if let Some(forward) = &outgoing.forward {
         request.extensions_mut().insert(forward.clone());
     }
     request
+}
+
+/// What an adapter told of the try.
+fn note(guard: &mut AuditGuard, route: &Route, seen: Seen) {
+    guard.bridged |= seen.bridged;
+    if let Some(version) = seen.upstream_version {
+        guard.upstream_version = Some(version.to_string());
+    }
+    let Some(name) = seen.upstream else { return };
+    if let Some(member) = route.all.as_ref().and_then(|all| all.member(&name))
+        && let Some(attempt) = guard.attempts.last_mut()
+    {
+        attempt.server_address = Arc::clone(&member.address);
+        attempt.server_port = member.port;
+    }
+    guard.upstream = Some(name);
 }
 
 fn attempt(route: &Route, span_id: [u8; 8]) -> Attempt {

@@ -10,7 +10,6 @@ use tokio_util::task::TaskTracker;
 use super::{error::Cause, guard::Sealed, observe::bounded, prepare::Caller};
 use crate::{
     audit::record::{Attempt, Tokens},
-    config::Target,
     mcp::{json::Raw, message::Message, normalize, tools::ToolSet},
     policy::budget::{Held, Wallet},
     text::tokens,
@@ -32,6 +31,7 @@ const ECHOED: u64 = 4_096;
 pub(super) struct Spend {
     tenant: Arc<str>,
     wallet: Wallet,
+    upstream: Arc<str>,
     tool: String,
     price: Price,
 }
@@ -49,37 +49,38 @@ impl Spend {
     pub(super) fn of(caller: Caller<'_>, message: &Message<'_>, tools: &ToolSet) -> Option<Self> {
         let payer = &caller.key?.facts.caller;
         let wallet = payer.wallet.clone()?;
-        let builtin = caller.route.spec.target == Target::Builtin;
+        let direct = !caller.route.is_builtin() && normalize::is_direct_tool(message, tools);
         let (tool, arguments) = if message.method.as_deref() == Some("tools/call") {
             (message.name.as_deref().unwrap_or_default(), message.arguments)
-        } else if !builtin && normalize::is_direct_tool(message, tools) {
+        } else if direct {
             // Where nothing is repaired, the server may take the method for a tool all the same.
             (message.method.as_deref().unwrap_or_default(), message.params)
         } else {
             return None;
         };
-        let price = match builtin {
-            true if tool == builtin::FREE => return None,
+        let (server, own) = caller.route.server_of(tool);
+        let price = match server.is_builtin() {
+            true if &*own == builtin::FREE => return None,
             true => Price::Result(arguments.map_or(UNTOLD, most)),
             false => Price::Both(arguments.map_or_else(Vec::new, |a| a.bytes().to_vec())),
         };
-        Some(Self { tenant: Arc::clone(&payer.tenant), wallet, tool: bounded(tool), price })
+        let upstream = Arc::clone(&server.spec.name);
+        Some(Self { tenant: Arc::clone(&payer.tenant), wallet, upstream, tool: bounded(&own), price })
     }
 
     /// Holds what the call will probably take.
     ///
     /// # Errors
     /// [`Cause::BudgetExhausted`]: a wall has less left.
-    pub(super) async fn hold(self, caller: Caller<'_>, tasks: &TaskTracker) -> Result<Spending, Cause> {
-        let upstream = &caller.route.spec.name;
+    pub(super) async fn hold(self, tasks: &TaskTracker) -> Result<Spending, Cause> {
         let (estimate, third) = match self.price {
             Price::Result(most) => (most, None),
             Price::Both(arguments) => {
                 let arguments = count(arguments).await;
-                let usual = self.wallet.ledger().estimates.of(&self.tenant, upstream, &self.tool);
+                let usual = self.wallet.ledger().estimates.of(&self.tenant, &self.upstream, &self.tool);
                 let third = Third {
                     tenant: self.tenant,
-                    upstream: Arc::clone(upstream),
+                    upstream: self.upstream,
                     tool: self.tool,
                     arguments,
                     tasks: tasks.clone(),

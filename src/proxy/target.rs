@@ -57,19 +57,19 @@ impl Place<'_> {
     /// Finds the upstream.
     ///
     /// # Errors
-    /// [`Cause::NoRoute`]: no upstream of this name, or several behind the bare endpoint.
+    /// [`Cause::NoRoute`]: no upstream of this name.
     pub(super) fn resolve(self, snapshot: &Snapshot) -> Result<Target<'_>, Cause> {
         match self {
             Self::Endpoint(name, query) => {
                 let route = match name {
                     Some(name) => snapshot.routes.get(name),
-                    None => snapshot.single(),
+                    None => Some(&snapshot.endpoint),
                 };
                 let route = route.ok_or(Cause::NoRoute)?;
                 Ok(Target { route, forward: query.and_then(|q| with_query(route, q)) })
             }
             Self::Document(uri) => {
-                let route = snapshot.single().ok_or(Cause::NoRoute)?;
+                let route = &snapshot.endpoint;
                 Ok(Target { route, forward: document_path(snapshot, route, uri) })
             }
         }
@@ -92,7 +92,7 @@ fn endpoint<'a>(base: &str, path: &'a str) -> Option<Option<&'a str>> {
 }
 
 /// `/.well-known/NAME[/...]`, or the same below an endpoint (OpenID clients append it to the issuer).
-fn is_document(path: &str) -> bool {
+pub(super) fn is_document(path: &str) -> bool {
     // Asked of every request, and a dot is seen sooner than the whole name.
     let Some(at) = path.contains('.').then(|| path.find(WELL_KNOWN)).flatten() else { return false };
     let name = path[at + WELL_KNOWN.len()..].split('/').next().unwrap_or_default();

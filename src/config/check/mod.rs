@@ -55,6 +55,7 @@ impl Checker<'_> {
             limits: self.limits(file.limits, auth.mode),
             upstreams: self.upstreams(upstreams, &storage),
             separator: self.separator(&file.aggregate),
+            sealing: self.sealing(file.sealing),
             normalize: limits::normalize(&file.normalize),
             audit: self.audit(file.audit),
             telemetry: self.telemetry(file.telemetry),

@@ -14,9 +14,12 @@ use sha2::{Digest, Sha256};
 
 use super::Checker;
 use crate::config::{
-    Secret, Source,
+    Secret, Source, file,
     text::{At, PathText, SecretText},
 };
+
+/// Shortest key that seals, in characters: 128 random bits in hex.
+const SEALING_MIN: usize = 32;
 
 /// Largest file that is read for a secret; a longer one is a wrong path.
 const MAX_SECRET: u64 = 64 * 1024;
@@ -66,6 +69,21 @@ impl Checker<'_> {
         let value = self.secret(value)?;
         HeaderValue::try_from(&value).map_err(|_| "its value cannot stand in a header".to_owned())?;
         Ok((parsed.as_str().to_owned(), Secret::new(&value)))
+    }
+
+    /// `sealing.keys`
+    pub(super) fn sealing(&mut self, written: file::Sealing) -> Vec<Secret> {
+        let mut keys = Vec::with_capacity(written.keys.len());
+        for key in written.keys {
+            let long = |secret: &String| secret.chars().count() >= SEALING_MIN;
+            let too_short = || format!("must have at least {SEALING_MIN} characters");
+            let secret = self.secret(&key.value.0);
+            match secret.and_then(|s| Some(s).filter(long).ok_or_else(too_short)) {
+                Ok(secret) => keys.push(Secret::new(&secret)),
+                Err(why) => self.findings.problem(key.at, format!("`sealing.keys`: {why}")),
+            }
+        }
+        keys
     }
 
     /// The secret that `env:NAME`, `file:PATH` or the text itself stands for.

@@ -7,7 +7,10 @@ use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::offers::{About, Definition, Kind, List, Offers};
+use super::{
+    Found,
+    offers::{About, Definition, Kind, List, Offers},
+};
 use crate::{
     mcp::json as slices,
     store::{self, Store},
@@ -26,6 +29,8 @@ pub(super) struct Kept {
 
 #[derive(Serialize, Deserialize)]
 struct Record {
+    /// Era and revision; absent in records of earlier versions.
+    found: Option<Found>,
     about: About,
     lists: [KeptList; 4],
 }
@@ -39,13 +44,13 @@ struct KeptList {
 
 impl Kept {
     /// What was kept. A record that cannot be read is none.
-    pub(super) async fn load(&self, name: &Arc<str>) -> Option<Offers> {
+    pub(super) async fn load(&self, name: &Arc<str>) -> Option<(Offers, Option<Found>)> {
         let (name, origin) = (Arc::clone(name), Arc::clone(&self.origin));
         let read = self.store.read(move |c| {
             let sql = "SELECT offers FROM catalog WHERE upstream = ?1 AND origin = ?2";
             let text: Option<String> =
                 c.query_row(sql, params![&*name, &*origin], |row| row.get(0)).optional()?;
-            Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok()).map(Record::offers))
+            Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok()).map(Record::read))
         });
         read.await.unwrap_or_else(|error| {
             tracing::warn!(%error, "what was known of an upstream cannot be read");
@@ -54,10 +59,12 @@ impl Kept {
     }
 
     /// Keeps `offers`, and does not wait for it.
-    pub(super) fn save(&self, name: &Arc<str>, offers: Arc<Offers>) {
+    pub(super) fn save(&self, name: &Arc<str>, offers: Arc<Offers>, found: Option<Arc<Found>>) {
         let (name, origin) = (Arc::clone(name), Arc::clone(&self.origin));
         self.store.write_later(move |c| {
-            let Ok(text) = serde_json::to_string(&Record::of(&offers)) else { return Ok(()) };
+            let Ok(text) = serde_json::to_string(&Record::of(&offers, found.as_deref())) else {
+                return Ok(());
+            };
             if text.len() > LARGEST {
                 return Ok(());
             }
@@ -69,7 +76,7 @@ impl Kept {
 }
 
 impl Record {
-    fn of(offers: &Offers) -> Self {
+    fn of(offers: &Offers, found: Option<&Found>) -> Self {
         let list = |kind: Kind| {
             let list = offers.list(kind);
             let raw = |d: &Definition| RawValue::from_string(d.raw.to_string()).ok();
@@ -79,10 +86,10 @@ impl Record {
                 public: list.public,
             }
         };
-        Self { about: About::clone(&offers.about), lists: Kind::ALL.map(list) }
+        Self { found: found.cloned(), about: About::clone(&offers.about), lists: Kind::ALL.map(list) }
     }
 
-    fn offers(self) -> Offers {
+    fn read(self) -> (Offers, Option<Found>) {
         let mut offers = Offers { about: Arc::new(self.about), ..Offers::default() };
         for (kind, kept) in Kind::ALL.into_iter().zip(self.lists) {
             let definition = |raw: Box<RawValue>| {
@@ -95,6 +102,6 @@ impl Record {
                 public: kept.public,
             });
         }
-        offers
+        (offers, self.found)
     }
 }

@@ -18,13 +18,14 @@ impl Catalog {
     /// Takes over what was known before the restart.
     pub(super) async fn remember(&self) {
         let Some(kept) = &self.kept else { return };
-        let Some(offers) = kept.load(&self.name).await else { return };
+        let Some((offers, found)) = kept.load(&self.name).await else { return };
         let about = Arc::clone(&offers.about);
         // Judged by the pins when they were kept.
         let lists = offers.lists.map(|list| Some(List::clone(&list)));
         let known = self.digest(lists, None).await;
         let mut writing = self.writing();
         writing.status = Status::Stale;
+        self.found.store(found.map(Arc::new));
         let offers = Offers { about, lists: known.lists.map(Option::unwrap_or_default) };
         tracing::info!(
             upstream = &*self.name,
@@ -76,7 +77,7 @@ impl Catalog {
             self.offers.store(Arc::clone(&offers));
             self.changed(&mut writing);
             if let Some(kept) = &self.kept {
-                kept.save(&self.name, offers);
+                kept.save(&self.name, offers, self.found.load_full());
             }
         }
     }

@@ -33,6 +33,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch::Sender};
 
 use self::{
@@ -74,10 +75,12 @@ pub struct Catalog {
 }
 
 /// Era and revision, swapped as one.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Found {
     era: Era,
-    version: Arc<str>,
+    /// Whether it speaks the other era as well.
+    both: bool,
+    version: Box<str>,
 }
 
 /// What only writers look at.
@@ -171,10 +174,17 @@ impl Catalog {
         self.found.load().as_ref().map(|f| f.era)
     }
 
+    /// Whether the upstream can be spoken to in this era, as far as is known: an upstream of which nothing is known
+    /// gets what the client sends.
+    #[must_use]
+    pub fn speaks(&self, era: Era) -> bool {
+        self.found.load().as_ref().is_none_or(|f| f.both || f.era == era)
+    }
+
     /// The revision that the gateway and the upstream agreed on, once known.
     #[must_use]
     pub fn version(&self) -> Option<Arc<str>> {
-        self.found.load().as_ref().map(|f| f.version.clone())
+        self.found.load().as_ref().map(|f| f.version.as_ref().into())
     }
 
     /// How far the knowledge has come.
@@ -226,8 +236,8 @@ impl Catalog {
 
     /// The era and revision were found out.
     fn met(&self, peer: &Peer) {
-        let version = peer.version.clone().unwrap_or_default();
-        self.found.store(Some(Arc::new(Found { era: peer.era, version })));
+        let version = peer.version.as_deref().unwrap_or_default().into();
+        self.found.store(Some(Arc::new(Found { era: peer.era, both: peer.both, version })));
     }
 
     fn failed(&self, failure: &Failure) {

@@ -38,14 +38,22 @@ pub(super) async fn probe(link: &Link, fixed: Option<&str>) -> Result<Peer, Fail
         },
         Some(version) => initialize(link, version).await,
         None => match discover(link, MODERN).await? {
-            Discovered::Modern(peer) => Ok(peer),
+            Discovered::Modern(peer) => Ok(with_the_other(link, peer).await),
             Discovered::Legacy(version) => initialize(link, &version).await,
             Discovered::Elsewhere(version) => match discover(link, &version).await? {
-                Discovered::Modern(peer) => Ok(peer),
+                Discovered::Modern(peer) => Ok(with_the_other(link, peer).await),
                 _ => Err(Failure::odd("server/discover: refuses the revision that it offers")),
             },
         },
     }
+}
+
+/// Finds out whether a modern server serves legacy clients by itself, so that they are not translated for nothing.
+async fn with_the_other(link: &Link, peer: Peer) -> Peer {
+    let Ok(legacy) = initialize(link, LATEST_LEGACY).await else { return peer };
+    // Whether it takes the end of that session changes nothing.
+    drop(link.delete_session(&legacy).await);
+    Peer { both: true, ..peer }
 }
 
 async fn discover(link: &Link, version: &str) -> Result<Discovered, Failure> {

@@ -1,13 +1,17 @@
 //! The compiled configuration that a call holds to its end. The only place that turns configuration into
 //! live objects; what a reload does not change (pools, catalogs, bucket levels) is taken over from before.
 
+mod route;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use http::uri::PathAndQuery;
 use sha2::{Digest, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::route::Server;
+pub use self::route::{All, Route, Way};
 use crate::{
+    bridge::sealed::Sealer,
     config::{self, AuthMode, Coercion, Config, Target},
     glob::Globs,
     mcp::normalize::{self, Rules},
@@ -41,32 +45,6 @@ pub struct KeyFacts {
     pub caller: Caller,
 }
 
-/// One upstream as the pipeline uses it.
-pub struct Route {
-    /// As configured; compared at reload.
-    pub spec: config::Upstream,
-    /// Who answers.
-    pub upstream: Arc<dyn Upstream>,
-    /// What it offers.
-    pub catalog: Arc<Catalog>,
-    /// Host for spans.
-    pub address: Arc<str>,
-    /// Port for spans; 0 where there is none.
-    pub port: u16,
-    /// Path of its endpoint, for the well-known paths below it.
-    pub path: String,
-    /// The same with its configured query.
-    pub path_and_query: String,
-    /// Ends the catalog's task.
-    stop: CancellationToken,
-}
-
-impl std::fmt::Debug for Route {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Route").field("spec", &self.spec).finish_non_exhaustive()
-    }
-}
-
 /// One configuration, compiled.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -84,6 +62,10 @@ pub struct Snapshot {
     pub ledger: Option<Arc<Ledger>>,
     /// Where to, by name.
     pub routes: BTreeMap<Arc<str>, Arc<Route>>,
+    /// Where the bare endpoint leads to.
+    pub endpoint: Arc<Route>,
+    /// What ids, cursors and states are sealed with.
+    pub sealer: Arc<Sealer>,
 }
 
 impl Snapshot {
@@ -109,13 +91,17 @@ impl Snapshot {
         };
         let mut routes = BTreeMap::new();
         let mut fresh = Vec::new();
+        let same =
+            before.filter(|b| b.config.sealing == config.sealing && b.config.separator == config.separator);
+        let sealer = same.map_or_else(|| Arc::new(sealer(&config)), |b| Arc::clone(&b.sealer));
         for spec in &config.upstreams {
-            let kept = before.and_then(|b| b.routes.get(&spec.name)).filter(|r| r.spec == *spec);
+            let kept = same.and_then(|b| b.routes.get(&spec.name)).filter(|r| r.spec == *spec);
             let route = match kept {
                 Some(route) => Arc::clone(route),
                 None => {
                     let route = Arc::new(
-                        Route::new(spec, store.as_ref(), ledger.as_ref(), tasks)
+                        server(spec, store.as_ref(), ledger.as_ref(), tasks)
+                            .map(|server| Route::to(server, spec, &config.separator, &sealer))
                             .map_err(|e| format!("upstream {}: {e}", spec.name))?,
                     );
                     fresh.push(Arc::clone(&route));
@@ -125,6 +111,7 @@ impl Snapshot {
             routes.insert(Arc::clone(&spec.name), route);
         }
         fresh.iter().for_each(|r| r.learn(tasks));
+        let endpoint = endpoint(&config, &routes, same, &sealer);
         let limits = Limits {
             concurrency: config.limits.concurrency,
             rate: config.limits.rate.map(quota),
@@ -145,17 +132,12 @@ impl Snapshot {
             keys: KeyTable::new(config.keys.iter().map(compiled)),
             limits,
             routes,
+            endpoint,
+            sealer,
             store,
             ledger,
             config,
         })
-    }
-
-    /// The upstream behind the bare endpoint: the only one there is.
-    #[must_use]
-    pub fn single(&self) -> Option<&Arc<Route>> {
-        let mut all = self.routes.values();
-        all.next().filter(|_| all.next().is_none())
     }
 
     /// Whether clients' credentials go to the upstream.
@@ -188,66 +170,83 @@ impl Snapshot {
         for (name, route) in &self.routes {
             let kept = after.and_then(|a| a.routes.get(name)).is_some_and(|r| Arc::ptr_eq(r, route));
             if !kept {
-                route.stop.cancel();
+                route.retire();
             }
+        }
+        if !after.is_some_and(|a| Arc::ptr_eq(&a.endpoint, &self.endpoint)) {
+            self.endpoint.retire_if_all();
         }
     }
 }
 
-impl Route {
-    fn new(
-        spec: &config::Upstream,
-        store: Option<&Store>,
-        ledger: Option<&Arc<Ledger>>,
-        tasks: &TaskTracker,
-    ) -> Result<Self, String> {
-        let stop = CancellationToken::new();
-        let (upstream, address, port, place): (Arc<dyn Upstream>, Arc<str>, _, _) = match &spec.target {
-            Target::Http(url) => {
-                let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
-                (
-                    Arc::new(HttpUpstream::new(spec)?),
-                    url.host().unwrap_or_default().into(),
-                    port,
-                    url.path_and_query(),
-                )
-            }
-            Target::Command(command) => {
-                let upstream = StdioUpstream::new(spec, command, tasks, stop.clone());
-                (Arc::new(upstream), command.name().into(), 0, None)
-            }
-            Target::Builtin => {
-                let needs = "a configuration with the built-in tools needs the storage";
-                let (store, ledger) = store.zip(ledger).expect(needs);
-                let tools = Builtin::new(&spec.smart, store.clone(), Arc::clone(ledger));
-                (Arc::new(tools), "builtin".into(), 0, None)
-            }
-        };
-        // A package may have to be fetched before a command starts.
-        let starts = matches!(spec.target, Target::Command(_));
-        let timeout = if starts { spec.timeout } else { spec.timeout.min(LONGEST_LOOK) };
-        let mut catalog = Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), timeout);
-        if let (Some(origin), Some(store)) = (origin(&spec.target), store) {
-            catalog = catalog.kept_in(store.clone(), &origin);
+/// Makes the way to a server; connects to nothing yet.
+fn server(
+    spec: &config::Upstream,
+    store: Option<&Store>,
+    ledger: Option<&Arc<Ledger>>,
+    tasks: &TaskTracker,
+) -> Result<Server, String> {
+    let stop = CancellationToken::new();
+    let (upstream, address, port, place): (Arc<dyn Upstream>, Arc<str>, _, _) = match &spec.target {
+        Target::Http(url) => {
+            let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
+            let host = url.host().unwrap_or_default();
+            (Arc::new(HttpUpstream::new(spec)?), host.into(), port, url.path_and_query().cloned())
         }
-        if let Some(file) = &spec.show.pins {
-            catalog = catalog.pinned(file.clone());
+        Target::Command(command) => {
+            let upstream = StdioUpstream::new(spec, command, tasks, stop.clone());
+            (Arc::new(upstream), command.name().into(), 0, None)
         }
-        Ok(Self {
-            catalog: Arc::new(catalog),
-            upstream,
-            address,
-            port,
-            path: place.map_or("/", PathAndQuery::path).to_owned(),
-            path_and_query: place.map_or("/", PathAndQuery::as_str).to_owned(),
-            spec: spec.clone(),
-            stop,
-        })
+        Target::Builtin => {
+            let needs = "a configuration with the built-in tools needs the storage";
+            let (store, ledger) = store.zip(ledger).expect(needs);
+            let tools = Builtin::new(&spec.smart, store.clone(), Arc::clone(ledger));
+            (Arc::new(tools), "builtin".into(), 0, None)
+        }
+        Target::All => return Err("no server".into()),
+    };
+    // A package may have to be fetched before a command starts.
+    let starts = matches!(spec.target, Target::Command(_));
+    let timeout = if starts { spec.timeout } else { spec.timeout.min(LONGEST_LOOK) };
+    let mut catalog = Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), timeout);
+    if let (Some(origin), Some(store)) = (origin(&spec.target), store) {
+        catalog = catalog.kept_in(store.clone(), &origin);
     }
+    if let Some(file) = &spec.show.pins {
+        catalog = catalog.pinned(file.clone());
+    }
+    Ok(Server { upstream, address, port, place, catalog: Arc::new(catalog), stop })
+}
 
-    fn learn(&self, tasks: &TaskTracker) {
-        let (catalog, upstream) = (Arc::clone(&self.catalog), Arc::clone(&self.upstream));
-        tasks.spawn(catalog.run(upstream, self.stop.clone()));
+/// The only upstream as it is, else all as one; the one of before, if nothing in it changed.
+fn endpoint(
+    config: &Config,
+    routes: &BTreeMap<Arc<str>, Arc<Route>>,
+    before: Option<&Snapshot>,
+    sealer: &Arc<Sealer>,
+) -> Arc<Route> {
+    let members: Vec<Arc<Route>> =
+        config.upstreams.iter().filter_map(|spec| routes.get(&spec.name)).map(Arc::clone).collect();
+    if let [only] = members.as_slice()
+        && only.spec.prefix.is_empty()
+        && !only.spec.show.changes()
+    {
+        return Arc::clone(only);
+    }
+    let is_same = |all: &All| {
+        all.members.len() == members.len()
+            && all.members.iter().zip(&members).all(|(before, now)| Arc::ptr_eq(before, now))
+    };
+    match before.map(|b| &b.endpoint).filter(|e| e.all.as_ref().is_some_and(is_same)) {
+        Some(endpoint) => Arc::clone(endpoint),
+        None => Arc::new(Route::to_all(config, members, sealer)),
+    }
+}
+
+fn sealer(config: &Config) -> Sealer {
+    match config.sealing.as_slice() {
+        [] => Sealer::of_this_process(),
+        keys => Sealer::new(keys.iter().map(|key| key.expose().as_bytes())),
     }
 }
 
@@ -270,14 +269,15 @@ fn origin(target: &Target) -> Option<String> {
         Target::Command(command) => {
             digest.update(format!("{:?}{:?}{:?}", command.program, command.arguments, command.cwd));
         }
-        Target::Builtin => return None,
+        Target::Builtin | Target::All => return None,
     }
     Some(hex::encode(digest.finalize()))
 }
 
-/// Without the built-in tools and budgets nothing is stored, and no file is made.
+/// Without the built-in tools, budgets and lists of several upstreams nothing is stored, and no file is made.
 fn needs_store(config: &Config) -> bool {
-    config.upstreams.iter().any(|u| u.target == Target::Builtin)
+    config.upstreams.len() > 1
+        || config.upstreams.iter().any(|u| u.target == Target::Builtin)
         || config.keys.iter().any(|k| k.budget.is_some())
 }
 

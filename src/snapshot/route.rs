@@ -1,0 +1,258 @@
+//! What stands behind one endpoint: an upstream as it is, the same translated for clients of the other era, or all
+//! upstreams shown as one. Owns the choice between them, which is made anew for every call. Invariant: what client and
+//! upstream both speak is not translated.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, uri::PathAndQuery};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    bridge::{face::Face, sealed::Sealer},
+    config::{self, Config, Secret, Target},
+    glob::Globs,
+    mcp::{era::Era, tools::ToolSet, version::is_modern},
+    policy::access::PublicNames,
+    upstream::{
+        BoxFuture, ResponseBody, Upstream, UpstreamError,
+        aggregate::{Aggregate, Member},
+        catalog::Catalog,
+        legacy::{self, Legacy},
+    },
+};
+
+/// One endpoint as the pipeline uses it.
+pub struct Route {
+    /// As configured; compared at reload.
+    pub spec: config::Upstream,
+    /// What it offers. Nobody fills that of all upstreams as one, whose members have their own.
+    pub catalog: Arc<Catalog>,
+    /// Host for spans.
+    pub address: Arc<str>,
+    /// Port for spans; 0 where there is none.
+    pub port: u16,
+    /// Path of its endpoint, for the well-known paths below it.
+    pub path: String,
+    /// The same with its configured query.
+    pub path_and_query: String,
+    /// What its tools are called where all upstreams are shown as one.
+    pub names: PublicNames,
+    /// Where all upstreams are shown as one.
+    pub all: Option<All>,
+    upstream: Arc<dyn Upstream>,
+    for_modern: Arc<dyn Upstream>,
+    for_legacy: Arc<dyn Upstream>,
+    /// Ends the catalog's task.
+    pub(super) stop: CancellationToken,
+}
+
+/// All upstreams as one.
+pub struct All {
+    /// Answers for them.
+    pub aggregate: Aggregate,
+    /// Their own routes.
+    pub members: Vec<Arc<Route>>,
+}
+
+/// Who answers a call.
+#[derive(Clone, Copy)]
+pub struct Way<'a> {
+    /// The upstream, or what stands before it.
+    pub upstream: &'a Arc<dyn Upstream>,
+    /// Whether something stands before it that has more to tell than the answer does.
+    pub adapted: bool,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Route").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// A server and where it is.
+pub(super) struct Server {
+    pub(super) upstream: Arc<dyn Upstream>,
+    pub(super) address: Arc<str>,
+    pub(super) port: u16,
+    pub(super) place: Option<PathAndQuery>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) stop: CancellationToken,
+}
+
+impl Route {
+    /// The route to one server.
+    pub(super) fn to(server: Server, spec: &config::Upstream, separator: &str, sealer: &Arc<Sealer>) -> Self {
+        let Server { upstream, address, port, place, catalog, stop } = server;
+        let settings = legacy::Settings::default();
+        let version = spec.protocol.as_deref().filter(|v| !is_modern(v));
+        let settings = legacy::Settings { version: version.map_or(settings.version, Into::into), ..settings };
+        let for_modern = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
+        let theirs = Arc::clone(&catalog);
+        let tools = move |name: &str| theirs.tools().get(name).cloned();
+        let for_legacy = Arc::new(Face::new(Arc::clone(&upstream), Arc::clone(sealer), Arc::new(tools)));
+        let place = place.as_ref();
+        let rename = spec.show.rename.iter();
+        let renamed = rename.filter_map(|(own, r)| r.name.clone().map(|name| (own.clone(), name)));
+        let separator = if spec.prefix.is_empty() { "" } else { separator };
+        Self {
+            names: PublicNames { prefix: format!("{}{separator}", spec.prefix), renamed: renamed.collect() },
+            path: place.map_or("/", PathAndQuery::path).to_owned(),
+            path_and_query: place.map_or("/", PathAndQuery::as_str).to_owned(),
+            spec: spec.clone(),
+            all: None,
+            catalog,
+            address,
+            port,
+            upstream,
+            for_modern,
+            for_legacy,
+            stop,
+        }
+    }
+
+    /// The route to all servers as one.
+    pub(super) fn to_all(config: &Config, members: Vec<Arc<Self>>, sealer: &Arc<Sealer>) -> Self {
+        let shown = members.iter().map(|route| {
+            let upstream = Arc::new(AsModern(Arc::clone(route)));
+            Member::of(&route.spec, upstream, Arc::clone(&route.catalog))
+        });
+        let aggregate = Aggregate::new(shown.collect(), &config.separator, Arc::clone(sealer));
+        let upstream: Arc<dyn Upstream> = Arc::new(aggregate.clone());
+        let theirs = aggregate.clone();
+        let tools = move |name: &str| theirs.tools().get(name).cloned();
+        let for_legacy = Face::new(Arc::clone(&upstream), Arc::clone(sealer), Arc::new(tools));
+        let name: Arc<str> = Arc::from(ALL);
+        Self {
+            spec: spec_of_all(config, &name),
+            catalog: Arc::new(Catalog::new(name, None, Duration::ZERO)),
+            address: Arc::from(""),
+            port: 0,
+            path: "/".into(),
+            path_and_query: "/".into(),
+            names: PublicNames::default(),
+            all: Some(All { aggregate, members }),
+            for_modern: Arc::clone(&upstream),
+            for_legacy: Arc::new(for_legacy),
+            upstream,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Who answers a client of this era.
+    #[must_use]
+    pub fn way(&self, era: Era) -> Way<'_> {
+        let is_one = self.all.is_none();
+        if is_one && (self.is_builtin() || self.catalog.speaks(era)) {
+            return Way { upstream: &self.upstream, adapted: false };
+        }
+        let upstream = match era {
+            Era::Modern => &self.for_modern,
+            Era::Legacy => &self.for_legacy,
+        };
+        Way { upstream, adapted: true }
+    }
+
+    /// The upstream as it is: for documents, which are of no era.
+    #[must_use]
+    pub fn direct(&self) -> Way<'_> {
+        Way { upstream: &self.upstream, adapted: false }
+    }
+
+    /// Whether the tools inside the process answer.
+    #[must_use]
+    pub fn is_builtin(&self) -> bool {
+        self.spec.target == Target::Builtin
+    }
+
+    /// The tools that clients see here.
+    #[must_use]
+    pub fn tools(&self) -> Arc<ToolSet> {
+        match &self.all {
+            Some(all) => all.aggregate.tools(),
+            None => self.catalog.tools(),
+        }
+    }
+
+    /// The server that answers calls of a tool, and the tool's name there.
+    #[must_use]
+    pub fn server_of(self: &Arc<Self>, tool: &str) -> (Arc<Self>, Arc<str>) {
+        let owner = self.all.as_ref().and_then(|all| {
+            let (name, own) = all.aggregate.owner(tool)?;
+            Some((Arc::clone(all.member(&name)?), own))
+        });
+        owner.unwrap_or_else(|| (Arc::clone(self), tool.into()))
+    }
+
+    /// Secrets that this endpoint sends to upstreams.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let members = self.all.iter().flat_map(|all| &all.members).map(|m| &m.spec);
+        [&self.spec].into_iter().chain(members).flat_map(|spec| spec.headers.values())
+    }
+
+    /// Ends what runs for this route alone.
+    pub(super) fn retire(&self) {
+        self.stop.cancel();
+        if let Some(all) = &self.all {
+            all.aggregate.retire();
+        }
+    }
+
+    /// The same, where it is not one of the named routes.
+    pub(super) fn retire_if_all(&self) {
+        if self.all.is_some() {
+            self.retire();
+        }
+    }
+
+    pub(super) fn learn(&self, tasks: &TaskTracker) {
+        let (catalog, upstream) = (Arc::clone(&self.catalog), Arc::clone(&self.upstream));
+        tasks.spawn(catalog.run(upstream, self.stop.clone()));
+    }
+}
+
+impl All {
+    /// The route of a member.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Arc<Route>> {
+        self.members.iter().find(|m| &*m.spec.name == name)
+    }
+}
+
+/// A server as one of several: whatever it speaks, it is spoken to in the modern way.
+struct AsModern(Arc<Route>);
+
+impl Upstream for AsModern {
+    fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
+        self.0.way(Era::Modern).upstream.call(call)
+    }
+
+    fn sleeps(&self) -> bool {
+        self.0.upstream.sleeps()
+    }
+}
+
+/// No upstream can be called so.
+const ALL: &str = "*";
+
+/// The longest times of all upstreams; those of each count behind it.
+fn spec_of_all(config: &Config, name: &Arc<str>) -> config::Upstream {
+    let longest =
+        |time: fn(&config::Upstream) -> Duration| config.upstreams.iter().map(time).max().unwrap_or_default();
+    config::Upstream {
+        name: Arc::clone(name),
+        target: Target::All,
+        protocol: None,
+        prefix: String::new(),
+        tools: Globs::any(),
+        headers: BTreeMap::new(),
+        timeout: longest(|u| u.timeout),
+        idle_timeout: longest(|u| u.idle_timeout),
+        connect_timeout: longest(|u| u.connect_timeout),
+        retries: 0,
+        schema_coercion: None,
+        tls: config::UpstreamTls::default(),
+        smart: config::Smart::default(),
+        show: config::Show::default(),
+    }
+}
