@@ -11,11 +11,13 @@ use super::{
     question,
     session::Session,
 };
-use crate::mcp::message::{self, Body, Kind};
+use crate::{
+    mcp::message::{self, Body, Kind},
+    upstream::backoff::Backoff,
+};
 
 /// A stream that lived this long was a good one: the next is opened soon.
 const LONG_LIVED: Duration = Duration::from_secs(30);
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// What is known of the stream.
@@ -29,7 +31,7 @@ pub(super) enum Head {
 
 /// Keeps the GET stream until it is refused, the session is gone, or nobody listens.
 pub(super) async fn read(session: Arc<Session>, tell: watch::Sender<Head>) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = Backoff::up_to(LONGEST_PAUSE);
     loop {
         match session.get(None).await {
             Ok(response) if response.status().is_success() && is_stream(response.headers()) == Some(true) => {
@@ -39,7 +41,7 @@ pub(super) async fn read(session: Arc<Session>, tell: watch::Sender<Head>) {
                 let opened = Instant::now();
                 follow(&session, Messages::new(response.into_body(), true)).await;
                 if opened.elapsed() >= LONG_LIVED {
-                    pause = FIRST_PAUSE;
+                    pause.reset();
                 }
             }
             Ok(response) if response.status() == StatusCode::NOT_FOUND && session.id.is_some() => {
@@ -60,8 +62,7 @@ pub(super) async fn read(session: Arc<Session>, tell: watch::Sender<Head>) {
             // Promised all the same: when the server is back, what was missed is made up for.
             Err(_unreachable) => drop(tell.send_replace(Head::Open)),
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(pause.next()).await;
     }
 }
 

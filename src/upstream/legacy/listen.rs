@@ -26,14 +26,13 @@ use crate::{
         },
         message::{self, Body},
     },
-    upstream::ResponseBody,
+    upstream::{ResponseBody, backoff::Backoff},
 };
 
 /// Most resources of one subscription.
 const MAX_URIS: usize = 1_000;
 /// Between two signs of life.
 const ALIVE_EVERY: Duration = Duration::from_secs(25);
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -118,10 +117,9 @@ impl Listening {
 
     /// Listens again, in a new session if it has to be. `None`: the server does not let the client in any more.
     async fn again(&self) -> Option<(Place, Receiver<News>)> {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = Backoff::up_to(LONGEST_PAUSE);
         loop {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(pause.next()).await;
             match self.bridge.session(&self.origin, &self.incoming).await {
                 Ok(session) => match hub::join(&session, self.granted.clone()).await {
                     Some((place, _, news)) => return Some((place, news)),
