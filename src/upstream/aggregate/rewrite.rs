@@ -8,7 +8,6 @@ mod lines;
 use std::borrow::Cow;
 
 use self::lines::{Lines, What};
-
 use crate::mcp::json::{
     Type,
     push::{Push, Sink},
