@@ -232,7 +232,7 @@ mod tests {
         let loaded = config::from_str(text, std::path::Path::new(""), "test").unwrap();
         let tasks = tokio_util::task::TaskTracker::new();
         let snapshot = Snapshot::build(loaded.config, None, &tasks).unwrap();
-        View { key: None, route: Arc::clone(snapshot.single().unwrap()) }
+        View { key: None, route: Arc::clone(&snapshot.endpoint) }
     }
 
     #[tokio::test]

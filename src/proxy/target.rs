@@ -62,7 +62,7 @@ impl Place<'_> {
         match self {
             Self::Endpoint(name, query) => {
                 let route = match name {
-                    Some(name) => snapshot.routes.get(name),
+                    Some(name) => snapshot.doors.get(name),
                     None => Some(&snapshot.endpoint),
                 };
                 let route = route.ok_or(Cause::NoRoute)?;

@@ -62,6 +62,8 @@ pub struct Snapshot {
     pub ledger: Option<Arc<Ledger>>,
     /// Where to, by name.
     pub routes: BTreeMap<Arc<str>, Arc<Route>>,
+    /// Where the endpoint of each leads to: to itself, or to itself as the configuration has it shown.
+    pub doors: BTreeMap<Arc<str>, Arc<Route>>,
     /// Where the bare endpoint leads to.
     pub endpoint: Arc<Route>,
     /// What ids, cursors and states are sealed with.
@@ -111,6 +113,7 @@ impl Snapshot {
             routes.insert(Arc::clone(&spec.name), route);
         }
         fresh.iter().for_each(|r| r.learn(tasks));
+        let doors = doors(&config, &routes, same, &sealer);
         let endpoint = endpoint(&config, &routes, same, &sealer);
         let limits = Limits {
             concurrency: config.limits.concurrency,
@@ -132,6 +135,7 @@ impl Snapshot {
             keys: KeyTable::new(config.keys.iter().map(compiled)),
             limits,
             routes,
+            doors,
             endpoint,
             sealer,
             store,
@@ -173,9 +177,9 @@ impl Snapshot {
                 route.retire();
             }
         }
-        if !after.is_some_and(|a| Arc::ptr_eq(&a.endpoint, &self.endpoint)) {
-            self.endpoint.retire_if_all();
-        }
+        let ours = self.doors.values().chain([&self.endpoint]).filter(|door| door.all.is_some());
+        let theirs: Vec<_> = after.iter().flat_map(|a| a.doors.values().chain([&a.endpoint])).collect();
+        ours.filter(|door| !theirs.iter().any(|t| Arc::ptr_eq(t, door))).for_each(|door| door.retire());
     }
 }
 
@@ -233,14 +237,29 @@ fn endpoint(
     {
         return Arc::clone(only);
     }
-    let is_same = |all: &All| {
-        all.members.len() == members.len()
-            && all.members.iter().zip(&members).all(|(before, now)| Arc::ptr_eq(before, now))
+    let same = before.map(|b| &b.endpoint).filter(|e| e.all.as_ref().is_some_and(|all| all.is_of(&members)));
+    same.map_or_else(|| Arc::new(Route::to_all(config, members, sealer)), Arc::clone)
+}
+
+/// Each upstream by itself, with its own names, but for what else the configuration changes of it.
+fn doors(
+    config: &Config,
+    routes: &BTreeMap<Arc<str>, Arc<Route>>,
+    before: Option<&Snapshot>,
+    sealer: &Arc<Sealer>,
+) -> BTreeMap<Arc<str>, Arc<Route>> {
+    let door = |(name, route): (&Arc<str>, &Arc<Route>)| {
+        let door = if route.spec.show.changes() {
+            let same = before.and_then(|b| b.doors.get(name));
+            let only = [Arc::clone(route)];
+            let same = same.filter(|d| d.all.as_ref().is_some_and(|all| all.is_of(&only)));
+            same.map_or_else(|| Arc::new(Route::to_one(config, route, sealer)), Arc::clone)
+        } else {
+            Arc::clone(route)
+        };
+        (Arc::clone(name), door)
     };
-    match before.map(|b| &b.endpoint).filter(|e| e.all.as_ref().is_some_and(is_same)) {
-        Some(endpoint) => Arc::clone(endpoint),
-        None => Arc::new(Route::to_all(config, members, sealer)),
-    }
+    routes.iter().map(door).collect()
 }
 
 fn sealer(config: &Config) -> Sealer {

@@ -113,11 +113,28 @@ impl Route {
 
     /// The route to all servers as one.
     pub(super) fn to_all(config: &Config, members: Vec<Arc<Self>>, sealer: &Arc<Sealer>) -> Self {
-        let shown = members.iter().map(|route| {
-            let upstream = Arc::new(AsModern(Arc::clone(route)));
-            Member::of(&route.spec, upstream, Arc::clone(&route.catalog))
-        });
-        let aggregate = Aggregate::new(shown.collect(), &config.separator, Arc::clone(sealer));
+        let shown = members.iter().map(|m| m.as_member()).collect();
+        Self::to_several(config, members, shown, sealer)
+    }
+
+    /// The route to one server as it is shown, under its own names.
+    pub(super) fn to_one(config: &Config, route: &Arc<Self>, sealer: &Arc<Sealer>) -> Self {
+        let shown = vec![Member { prefix: String::new(), ..route.as_member() }];
+        let names = PublicNames { prefix: route.names.prefix.clone(), renamed: BTreeMap::new() };
+        Self { names, ..Self::to_several(config, vec![Arc::clone(route)], shown, sealer) }
+    }
+
+    fn as_member(self: &Arc<Self>) -> Member {
+        Member::of(&self.spec, Arc::new(AsModern(Arc::clone(self))), Arc::clone(&self.catalog))
+    }
+
+    fn to_several(
+        config: &Config,
+        members: Vec<Arc<Self>>,
+        shown: Vec<Member>,
+        sealer: &Arc<Sealer>,
+    ) -> Self {
+        let aggregate = Aggregate::new(shown, &config.separator, Arc::clone(sealer));
         let upstream: Arc<dyn Upstream> = Arc::new(aggregate.clone());
         let theirs = aggregate.clone();
         let tools = move |name: &str| theirs.tools().get(name).cloned();
@@ -198,13 +215,6 @@ impl Route {
         }
     }
 
-    /// The same, where it is not one of the named routes.
-    pub(super) fn retire_if_all(&self) {
-        if self.all.is_some() {
-            self.retire();
-        }
-    }
-
     pub(super) fn learn(&self, tasks: &TaskTracker) {
         let (catalog, upstream) = (Arc::clone(&self.catalog), Arc::clone(&self.upstream));
         tasks.spawn(catalog.run(upstream, self.stop.clone()));
@@ -212,6 +222,12 @@ impl Route {
 }
 
 impl All {
+    /// Whether these are its members.
+    pub(super) fn is_of(&self, members: &[Arc<Route>]) -> bool {
+        self.members.len() == members.len()
+            && self.members.iter().zip(members).all(|(before, now)| Arc::ptr_eq(before, now))
+    }
+
     /// The route of a member.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Arc<Route>> {

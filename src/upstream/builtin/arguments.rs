@@ -191,6 +191,6 @@ mod tests {
         assert_eq!(message(json!(""), 1..=3), "x must be 1 to 3 characters");
         assert_eq!(message(json!(5), 0..=3), "x must be a string");
         let error = with(json!("abcd")).material("x", 3).unwrap_err();
-        assert_eq!((error.code, error.details), ("too_large", Some(json!({"limit": 3}))));
+        assert_eq!((error.code, error.details), ("too_large", Some(Box::new(json!({"limit": 3})))));
     }
 }

@@ -3,6 +3,7 @@
 
 mod audited;
 mod bad_input;
+mod bridge;
 mod broken_upstreams;
 mod budgets;
 mod capture;

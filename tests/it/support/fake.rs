@@ -248,6 +248,7 @@ fn own_question(shared: &Shared, seen: &Seen) -> Reply {
                 "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "1"}}),
         ),
         "server/discover" => error(seen, -32601, "Method not found"),
+        "initialize" if modern => error(seen, -32601, "Method not found"),
         "subscriptions/listen" if modern => changes(shared),
         "initialize" => {
             let mut reply = result(
