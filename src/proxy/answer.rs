@@ -63,7 +63,7 @@ impl Gateway {
             };
             to_upstream.nested = Some(self.children(&open(call).guard, caller, server, peer, &mask));
         }
-        let way = caller.route.way(era);
+        let way = caller.route.way(era).await;
         let is_own_clock = caller.route.is_builtin() || caller.route.all.is_some();
         let outgoing = Outgoing {
             hops: way.adapted.then(Hops::default),
@@ -145,7 +145,7 @@ impl Gateway {
             headers::set_stream_accept(&mut parts.headers);
         }
         let spec = &caller.route.spec;
-        let way = if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy) };
+        let way = if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy).await };
         let outgoing = Outgoing {
             hops: way.adapted.then(Hops::default),
             way,

@@ -21,7 +21,6 @@ use super::{
 };
 use crate::{
     audit::record::{Failure, Outcome, Payload, Record},
-    mcp::era::Era,
     metrics::Metrics,
     policy::access::Access,
     snapshot::{Route, Snapshot},
@@ -97,7 +96,7 @@ impl Children {
         let caller = self.key.as_ref().map(|k| k.facts.caller.clone()).unwrap_or_default();
         let caller = upstream::Caller { wallet: None, ..caller };
         let outgoing = Outgoing {
-            way: self.route.way(Era::Legacy),
+            way: self.route.direct(),
             hops: None,
             method: Method::POST,
             headers,

@@ -157,10 +157,15 @@ impl Route {
     }
 
     /// Who answers a client of this era.
-    #[must_use]
-    pub fn way(&self, era: Era) -> Way<'_> {
-        let is_one = self.all.is_none();
-        if is_one && (self.is_builtin() || self.catalog.speaks(era)) {
+    pub async fn way(&self, era: Era) -> Way<'_> {
+        if era == Era::Legacy {
+            self.catalog.before_legacy(&self.upstream).await;
+        }
+        self.known_way(era)
+    }
+
+    fn known_way(&self, era: Era) -> Way<'_> {
+        if self.all.is_none() && (self.is_builtin() || self.catalog.speaks(era)) {
             return Way { upstream: &self.upstream, adapted: false };
         }
         let upstream = match era {
@@ -240,7 +245,7 @@ struct AsModern(Arc<Route>);
 
 impl Upstream for AsModern {
     fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
-        self.0.way(Era::Modern).upstream.call(call)
+        self.0.known_way(Era::Modern).upstream.call(call)
     }
 
     fn sleeps(&self) -> bool {

@@ -66,8 +66,6 @@ impl From<UpstreamError> for Failure {
 pub(super) struct Peer {
     /// Its era.
     pub(super) era: Era,
-    /// Whether it speaks the other era as well.
-    pub(super) both: bool,
     /// The revision agreed on; `None` only for `initialize` itself.
     pub(super) version: Option<Arc<str>>,
     /// The session that it gave to the gateway.
@@ -78,18 +76,12 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn modern(version: &str) -> Self {
-        Self {
-            era: Era::Modern,
-            both: false,
-            version: Some(version.into()),
-            session: None,
-            about: Arc::default(),
-        }
+        Self { era: Era::Modern, version: Some(version.into()), session: None, about: Arc::default() }
     }
 
     /// A legacy server before `initialize` was answered.
     pub(super) fn unknown_legacy() -> Self {
-        Self { era: Era::Legacy, both: false, version: None, session: None, about: Arc::default() }
+        Self { era: Era::Legacy, version: None, session: None, about: Arc::default() }
     }
 }
 

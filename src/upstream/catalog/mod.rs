@@ -38,13 +38,14 @@ use tokio::sync::{Notify, watch::Sender};
 
 use self::{
     kept::Kept,
-    link::{Failure, Peer},
+    link::{Failure, Link, Peer},
     pins::Pins,
     state::Status,
 };
 use crate::{
     mcp::{era::Era, tools::ToolSet},
     store::Store,
+    upstream::Upstream,
 };
 
 pub use self::{
@@ -72,14 +73,15 @@ pub struct Catalog {
     found: ArcSwapOption<Found>,
     writing: Mutex<Writing>,
     wake: Notify,
+    asking: tokio::sync::Mutex<()>,
 }
 
 /// Era and revision, swapped as one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Found {
     era: Era,
-    /// Whether it speaks the other era as well.
-    both: bool,
+    /// Whether a modern one serves legacy clients as well; `None` until the first of them has come.
+    serves_legacy: Option<bool>,
     version: Box<str>,
 }
 
@@ -110,6 +112,7 @@ impl Catalog {
             found: ArcSwapOption::empty(),
             writing: Mutex::new(Writing { status: Status::Learning, told: false, bells: Vec::new() }),
             wake: Notify::new(),
+            asking: tokio::sync::Mutex::default(),
         }
     }
 
@@ -178,7 +181,20 @@ impl Catalog {
     /// gets what the client sends.
     #[must_use]
     pub fn speaks(&self, era: Era) -> bool {
-        self.found.load().as_ref().is_none_or(|f| f.both || f.era == era)
+        self.found.load().as_ref().is_none_or(|f| f.era == era || f.serves_legacy == Some(true))
+    }
+
+    /// Asks a modern upstream, when the first legacy client comes, whether it serves such clients by itself.
+    pub async fn before_legacy(&self, upstream: &Arc<dyn Upstream>) {
+        let unknown = |f: &Arc<Found>| f.era == Era::Modern && f.serves_legacy.is_none();
+        if !self.found.load().as_ref().is_some_and(unknown) {
+            return;
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        let Some(found) = self.found.load_full().filter(unknown) else { return };
+        let link = Link::new(Arc::clone(upstream), self.timeout);
+        let serves_legacy = Some(probe::serves_legacy(&link).await);
+        self.found.store(Some(Arc::new(Found { serves_legacy, ..Found::clone(&found) })));
     }
 
     /// The revision that the gateway and the upstream agreed on, once known.
@@ -237,7 +253,7 @@ impl Catalog {
     /// The era and revision were found out.
     fn met(&self, peer: &Peer) {
         let version = peer.version.as_deref().unwrap_or_default().into();
-        self.found.store(Some(Arc::new(Found { era: peer.era, both: peer.both, version })));
+        self.found.store(Some(Arc::new(Found { era: peer.era, serves_legacy: None, version })));
     }
 
     fn failed(&self, failure: &Failure) {

@@ -38,10 +38,10 @@ pub(super) async fn probe(link: &Link, fixed: Option<&str>) -> Result<Peer, Fail
         },
         Some(version) => initialize(link, version).await,
         None => match discover(link, MODERN).await? {
-            Discovered::Modern(peer) => Ok(with_the_other(link, peer).await),
+            Discovered::Modern(peer) => Ok(peer),
             Discovered::Legacy(version) => initialize(link, &version).await,
             Discovered::Elsewhere(version) => match discover(link, &version).await? {
-                Discovered::Modern(peer) => Ok(with_the_other(link, peer).await),
+                Discovered::Modern(peer) => Ok(peer),
                 _ => Err(Failure::odd("server/discover: refuses the revision that it offers")),
             },
         },
@@ -49,11 +49,11 @@ pub(super) async fn probe(link: &Link, fixed: Option<&str>) -> Result<Peer, Fail
 }
 
 /// Finds out whether a modern server serves legacy clients by itself, so that they are not translated for nothing.
-async fn with_the_other(link: &Link, peer: Peer) -> Peer {
-    let Ok(legacy) = initialize(link, LATEST_LEGACY).await else { return peer };
+pub(super) async fn serves_legacy(link: &Link) -> bool {
+    let Ok(legacy) = initialize(link, LATEST_LEGACY).await else { return false };
     // Whether it takes the end of that session changes nothing.
     drop(link.delete_session(&legacy).await);
-    Peer { both: true, ..peer }
+    true
 }
 
 async fn discover(link: &Link, version: &str) -> Result<Discovered, Failure> {

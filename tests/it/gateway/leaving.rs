@@ -164,7 +164,7 @@ async fn over_http2_by_resetting_one_stream_of_several() {
 async fn a_get_stream_and_a_listen_stream_end_upstream_too() {
     let open = Arc::new(Mutex::new(Vec::new()));
     let theirs = Arc::clone(&open);
-    let fake = Fake::speaking(Speaks::Modern, move |_| {
+    let fake = Fake::speaking(Speaks::Both, move |_| {
         let theirs = Arc::clone(&theirs);
         async move {
             let (sender, body) = channel();

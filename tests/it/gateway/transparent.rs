@@ -262,7 +262,7 @@ async fn pass_through_relays_credentials_challenges_and_oauth_documents() {
 
 #[tokio::test]
 async fn a_modern_session_id_is_not_forwarded_and_a_legacy_one_is() {
-    let fake = Fake::speaking(crate::support::fake::Speaks::Modern, |seen| async move { mcp(&seen) }).await;
+    let fake = Fake::speaking(crate::support::fake::Speaks::Both, |seen| async move { mcp(&seen) }).await;
     let gate = Gateway::before(&fake.url(), "").await;
     gate.knows("files").await;
     let modern = super::modern(gate.request(), "tools/call", Some("add")).header("mcp-session-id", "s");

@@ -65,6 +65,8 @@ impl Seen {
 pub(crate) enum Speaks {
     Legacy,
     Modern,
+    /// The modern era, and legacy clients as well.
+    Both,
     /// 401 to whoever comes without `Authorization`.
     OnlyWithCredentials,
 }
@@ -234,7 +236,7 @@ async fn answer(shared: &Shared, script: &Script, req: Request<Incoming>) -> Rep
 
 /// The gateway asks for itself.
 fn own_question(shared: &Shared, seen: &Seen) -> Reply {
-    let modern = shared.speaks == Speaks::Modern;
+    let modern = matches!(shared.speaks, Speaks::Modern | Speaks::Both);
     if shared.speaks == Speaks::OnlyWithCredentials && seen.header("authorization").is_none() {
         return status(401);
     }
@@ -248,7 +250,7 @@ fn own_question(shared: &Shared, seen: &Seen) -> Reply {
                 "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "1"}}),
         ),
         "server/discover" => error(seen, -32601, "Method not found"),
-        "initialize" if modern => error(seen, -32601, "Method not found"),
+        "initialize" if shared.speaks == Speaks::Modern => error(seen, -32601, "Method not found"),
         "subscriptions/listen" if modern => changes(shared),
         "initialize" => {
             let mut reply = result(
