@@ -27,9 +27,9 @@ class Stdio(upstreams.Server):
 
     def judge(self, seen, mode):
         if self.call is None:
-            return matrix.judge_direct(seen, self, mode)
-        era = "2026-07-28" if self.modern and mode == "auto" else "2025-11-25"
-        check(seen["protocol"] == era, f"protocol {seen['protocol']}, expected {era}")
+            return matrix.judge(seen, matrix.revision(mode == "auto"))
+        spoken = matrix.revision(mode == "auto")
+        check(seen["protocol"] == spoken, f"protocol {seen['protocol']}, expected {spoken}")
         check(self.call[0] in seen["tools"], f"tools: {seen['tools']}")
         check(self.says in seen["echo"], f"{self.call[0]} said {seen['echo']!r}")
 
