@@ -10,8 +10,17 @@ from harness import Skipped, check, free_ports, http, run
 KEY_SECRET = "sg-real-tests-0123456789abcdef0123456789abcdef"
 
 
+def place(upstream):
+    if upstream is None:
+        return "builtin = true"
+    if isinstance(upstream, list):
+        return f"command = {json.dumps([str(word) for word in upstream])}"
+    return f'url = "{upstream}"'
+
+
 class Gateway:
-    """One running gateway in front of `upstream`: a URL, a command as a list, or None for the built-in tools."""
+    """One running gateway in front of `upstream`: a URL, a command as a list, None for the built-in tools, or several of
+    these by name, each with more lines of its table: `{name: (upstream, more)}`."""
 
     def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra=""):
         if bench.binary is None:
@@ -36,15 +45,10 @@ class Gateway:
             secret = self.folder / "key.secret"
             secret.write_text(KEY_SECRET)
             auth = f'[auth]\nmode = "keys"\n[[keys]]\nname = "real-tests"\nfile = "{secret}"\n'
-        if upstream is None:
-            where = "builtin = true"
-        elif isinstance(upstream, list):
-            where = f"command = {json.dumps([str(word) for word in upstream])}"
-        else:
-            where = f'url = "{upstream}"'
+        several = upstream if isinstance(upstream, dict) else {"real": (upstream, 'prefix = ""')}
+        tables = "".join(f"[upstreams.{name}]\n{place(of)}\n{more}\n" for name, (of, more) in several.items())
         return (
-            f'{server}[admin]\nlisten = "127.0.0.1:{self.admin}"\n{auth}'
-            f'[upstreams.real]\n{where}\nprefix = ""\n'
+            f'{server}[admin]\nlisten = "127.0.0.1:{self.admin}"\n{auth}{tables}'
             f'[audit]\njournal = {journal}\n{extra}'
         )
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 import traceback
 
+import bridge
 import builtin
 import collector
 import conformance
@@ -27,7 +28,7 @@ import stdio
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, stdio, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
+MODULES = (matrix, stdio, bridge, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 

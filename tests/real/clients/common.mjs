@@ -26,6 +26,25 @@ async function cancelledCall(callTool, [name, args]) {
   }
 }
 
+/** What a client that can be asked answers. */
+export const CAN_ANSWER = { elicitation: {}, sampling: {} };
+export const formAnswer = async () => ({ action: 'accept', content: { name: 'Ada' } });
+export const modelAnswer = async () => ({ role: 'assistant', content: { type: 'text', text: 'sampled' }, model: 'test' });
+
+/** Calls each tool of the plan's `extra`; what goes wrong in one step does not end the others. */
+async function walkExtra(call, extra) {
+  const seen = {};
+  for (const [step, tool] of Object.entries(extra)) {
+    try {
+      const result = await call(tool);
+      seen[step] = { text: toolText(result), structured: result.structuredContent ?? null, error: result.isError === true };
+    } catch (error) {
+      seen[step] = { failed: String(error) };
+    }
+  }
+  return seen;
+}
+
 /** Runs the plan; `callTool(params, options)` hides how the two SDK generations differ. */
 export async function runPlan(client, callTool, plan, protocol) {
   const progress = [];
@@ -36,12 +55,12 @@ export async function runPlan(client, callTool, plan, protocol) {
     tools: (await client.listTools()).tools.map(tool => tool.name),
     echo: toolText(await call(plan.echo)),
   };
-  if (!plan.slow) return seen;
-  return {
-    ...seen,
+  if (plan.slow) Object.assign(seen, {
     counted: toolText(await call(plan.progress, { onprogress: p => progress.push([p.progress, p.total]) })),
     progress,
     cancelled: await cancelledCall(callTool, plan.slow),
     echo_after: toolText(await call(plan.echo)),
-  };
+  });
+  if (plan.extra) seen.extra = await walkExtra(call, plan.extra);
+  return seen;
 }

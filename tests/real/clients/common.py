@@ -24,5 +24,18 @@ def tool_text(result) -> str:
     return "".join(part.text for part in result.content if part.type == "text")
 
 
+async def walk_extra(call, plan: dict) -> dict:
+    """Calls each tool of the plan's `extra`; what goes wrong in one step does not end the others."""
+    seen = {}
+    for step, (name, args) in plan["extra"].items():
+        try:
+            result = (await call(name, args)).model_dump(by_alias=True, mode="json")
+            text = "".join(part.get("text", "") for part in result["content"])
+            seen[step] = {"text": text, "structured": result.get("structuredContent"), "error": bool(result.get("isError"))}
+        except Exception as failure:
+            seen[step] = {"failed": f"{type(failure).__name__}: {failure}"}
+    return seen
+
+
 def finish(seen: dict) -> None:
     print(json.dumps(seen))

@@ -4,7 +4,7 @@ This SDK has no call to cancel a request: the caller sends `notifications/cancel
 """
 import anyio
 import httpx
-from common import arguments, finish, tls_context, tool_text
+from common import arguments, finish, tls_context, tool_text, walk_extra
 
 from mcp import ClientSession, types
 from mcp.client.streamable_http import streamable_http_client
@@ -24,6 +24,15 @@ async def cancelled_call(session: ClientSession, name: str, args: dict) -> bool:
     return scope.cancelled_caught
 
 
+async def answer_form(_context, _params) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+
+async def answer_model(_context, _params) -> types.CreateMessageResult:
+    content = types.TextContent(type="text", text="sampled")
+    return types.CreateMessageResult(role="assistant", content=content, model="test")
+
+
 async def main() -> None:
     args = arguments()
     plan, seen, progress = args.plan, {}, []
@@ -33,7 +42,8 @@ async def main() -> None:
 
     http = httpx.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
     async with http, streamable_http_client(args.url, http_client=http) as (read, write, _session_id):
-        async with ClientSession(read, write) as session:
+        answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model} if "extra" in plan else {}
+        async with ClientSession(read, write, **answers) as session:
             hello = await session.initialize()
             seen["protocol"] = hello.protocolVersion
             seen["server"] = hello.serverInfo.name
@@ -44,6 +54,8 @@ async def main() -> None:
                 seen["progress"] = progress
                 seen["cancelled"] = await cancelled_call(session, *plan["slow"])
                 seen["echo_after"] = tool_text(await session.call_tool(*plan["echo"]))
+            if "extra" in plan:
+                seen["extra"] = await walk_extra(session.call_tool, plan)
     finish(seen)
 
 

@@ -1,10 +1,16 @@
 // The TypeScript SDK v2 as a client: runs a plan against URL and prints what it saw as one JSON line.
 // Modes: `auto` (probes for 2026-07-28, falls back) and `legacy` (the initialize handshake).
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { parseArguments, runPlan } from './common.mjs';
+import { CAN_ANSWER, formAnswer, modelAnswer, parseArguments, runPlan } from './common.mjs';
 
 const options = parseArguments(process.argv.slice(2));
-const client = new Client({ name: 'smartgate-real-ts2', version: '1.0.0' }, { versionNegotiation: { mode: options.mode } });
+const capabilities = options.plan.extra ? CAN_ANSWER : {};
+const about = { name: 'smartgate-real-ts2', version: '1.0.0' };
+const client = new Client(about, { capabilities, versionNegotiation: { mode: options.mode } });
+if (options.plan.extra) {
+  client.setRequestHandler('elicitation/create', formAnswer);
+  client.setRequestHandler('sampling/createMessage', modelAnswer);
+}
 const transport = new StreamableHTTPClientTransport(new URL(options.url), { requestInit: { headers: options.headers } });
 await client.connect(transport);
 const callTool = (params, requestOptions) => client.callTool(params, requestOptions);

@@ -1,13 +1,17 @@
 """An MCP server on the Python SDK 2.x, for the client matrix.
 
-Owns: three tools (`echo`, `count` with progress, `slow` which ends only when cancelled) and the event file in
-which `slow` reports how it ended. Does not own: anything the SDK does on the wire; that is what is tested.
+Owns: the tools of a walk (`echo`, `count` with progress, `slow` which ends only when cancelled; `total` with a structured
+result, `fail`, and `greet` and `ask_model`, which ask the client) and the event file in which `slow` reports how it ended. Does not own: anything the SDK does on the wire; that is what is tested.
 Usage: py_server.py PORT EVENTS_FILE, or py_server.py stdio EVENTS_FILE
 """
 import sys
+from typing import Annotated
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve, Sample
+from mcp.types import CreateMessageResult, SamplingMessage, TextContent
+from pydantic import BaseModel
 
 PLACE, EVENTS = sys.argv[1:3]
 SLOW_SECONDS = 60
@@ -46,6 +50,46 @@ async def slow(tag: str, ctx: Context) -> str:
         raise
     report("finished", tag)
     return "nobody cancelled"
+
+
+class Total(BaseModel):
+    total: int
+
+
+@server.tool()
+async def total(a: int, b: int) -> Total:
+    """Add two numbers, as a structured result."""
+    return Total(total=a + b)
+
+
+@server.tool()
+async def fail() -> str:
+    """End in an error."""
+    raise ValueError("this tool always fails")
+
+
+class Person(BaseModel):
+    name: str
+
+
+async def who() -> Elicit[Person]:
+    return Elicit("What is your name?", Person)
+
+
+async def model() -> Sample:
+    return Sample([SamplingMessage(role="user", content=TextContent(type="text", text="Say something"))], max_tokens=20)
+
+
+@server.tool()
+async def greet(person: Annotated[Person, Resolve(who)]) -> str:
+    """Ask the user for a name and greet them."""
+    return f"Hello {person.name}"
+
+
+@server.tool()
+async def ask_model(answer: Annotated[CreateMessageResult, Resolve(model)]) -> str:
+    """Ask the client's model."""
+    return f"The model said {answer.content.text}"
 
 
 if PLACE == "stdio":

@@ -156,7 +156,21 @@ const schemaTool = {
   }, args => [text(JSON.stringify(args))]],
 };
 
+/** Its schema makes clients check the result. */
+function registerTotal(server) {
+  const about = {
+    description: 'Adds two numbers, as a structured result',
+    inputSchema: fromJsonSchema(object({ a: { type: 'integer' }, b: { type: 'integer' } })),
+    outputSchema: fromJsonSchema(object({ total: { type: 'integer' } })),
+  };
+  server.registerTool('total', about, async ({ a, b }) => {
+    const structuredContent = { total: a + b };
+    return { content: [text(JSON.stringify(structuredContent))], structuredContent };
+  });
+}
+
 export function registerTools(server, options) {
+  registerTotal(server);
   registerAll(server, {
     ...matrixTools(options.eventsFile), ...contentTools, ...notifyingTools(options), ...askingTools, ...schemaTool,
   });

@@ -6,12 +6,12 @@
 use std::{error::Error, time::Duration};
 
 use rmcp::{
-    ClientHandler, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
+    ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, Peer, RoleClient,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ProgressNotificationParam,
-        ProtocolVersion, ServerResult,
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientInfo, ClientRequest, CreateMessageRequestParams,
+        CreateMessageResult, ElicitRequestParams, ElicitResult, ProgressNotificationParam, ProtocolVersion, ServerResult,
     },
-    service::{NotificationContext, PeerRequestOptions, RequestHandle},
+    service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle, RunningService},
     transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
 };
 use serde_json::{Value, json};
@@ -48,15 +48,47 @@ fn arguments() -> Result<Arguments, Failure> {
 }
 
 /// Sends every progress notification on to the walk, which reads them call by call.
-struct Handler(mpsc::UnboundedSender<ProgressNotificationParam>);
+struct Handler {
+    progress: mpsc::UnboundedSender<ProgressNotificationParam>,
+    can_answer: bool,
+}
+
+/// The SDK's types cannot be written down without their deprecated parts.
+fn made<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
+    serde_json::from_value(value).map_err(|why| ErrorData::internal_error(why.to_string(), None))
+}
 
 impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientInfo {
+        let mut info = ClientInfo::default();
+        if self.can_answer {
+            info.capabilities = made(json!({"elicitation": {}, "sampling": {}})).expect("capabilities as the SDK knows them");
+        }
+        info
+    }
+
+    async fn create_elicitation(
+        &self,
+        _request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        made(json!({"action": "accept", "content": {"name": "Ada"}}))
+    }
+
+    async fn create_message(
+        &self,
+        _params: CreateMessageRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        made(json!({"role": "assistant", "content": {"type": "text", "text": "sampled"}, "model": "test"}))
+    }
+
     async fn on_progress(
         &self,
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        self.0.send(params).expect("the walk reads until the client is closed");
+        self.progress.send(params).expect("the walk reads until the client is closed");
     }
 }
 
@@ -81,11 +113,15 @@ fn lifecycle(mode: &str) -> ClientLifecycleMode {
     }
 }
 
-async fn start(peer: &Peer<RoleClient>, call: &Value) -> Result<RequestHandle<RoleClient>, Failure> {
+fn params_of(call: &Value) -> Result<CallToolRequestParams, Failure> {
     let name = call[0].as_str().ok_or("a call is [NAME, ARGUMENTS]")?.to_owned();
     let mut params = CallToolRequestParams::new(name);
     params.arguments = call[1].as_object().cloned();
-    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    Ok(params)
+}
+
+async fn start(peer: &Peer<RoleClient>, call: &Value) -> Result<RequestHandle<RoleClient>, Failure> {
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params_of(call)?));
     Ok(peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?)
 }
 
@@ -102,8 +138,9 @@ async fn finish(handle: RequestHandle<RoleClient>) -> Result<String, Failure> {
 
 async fn run(arguments: Arguments) -> Result<Value, Failure> {
     let (sender, mut progress) = mpsc::unbounded_channel();
+    let handler = Handler { progress: sender, can_answer: arguments.plan.get("extra").is_some() };
     let client =
-        Handler(sender).serve_with_lifecycle(transport(&arguments)?, lifecycle(&arguments.mode)).await?;
+        handler.serve_with_lifecycle(transport(&arguments)?, lifecycle(&arguments.mode)).await?;
     let (peer, plan) = (client.peer(), &arguments.plan);
     let info = peer.peer_info().ok_or("the server did not say who it is")?;
     let server = info.server_info.as_ref().map(|about| about.name.as_str());
@@ -115,8 +152,23 @@ async fn run(arguments: Arguments) -> Result<Value, Failure> {
     if plan.get("slow").is_some() {
         walk_long_calls(peer, plan, &mut progress, &mut seen).await?;
     }
+    if let Some(extra) = plan.get("extra").and_then(Value::as_object) {
+        let mut steps = serde_json::Map::new();
+        for (step, call) in extra {
+            let answer = one_call(&client, call).await;
+            steps.insert(step.clone(), answer.unwrap_or_else(|why| json!({"failed": why.to_string()})));
+        }
+        seen["extra"] = steps.into();
+    }
     client.cancel().await?;
     Ok(seen)
+}
+
+/// A call to its end; what goes wrong in it does not end the others.
+async fn one_call(client: &RunningService<RoleClient, Handler>, call: &Value) -> Result<Value, Failure> {
+    let result = client.call_tool(params_of(call)?).await?;
+    let error = result.is_error.unwrap_or_default();
+    Ok(json!({"text": text(&result), "structured": result.structured_content, "error": error}))
 }
 
 /// Progress, a cancelled call, and a call after it.
