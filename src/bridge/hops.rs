@@ -16,6 +16,8 @@ pub struct Seen {
     pub upstream_version: Option<Arc<str>>,
     /// Whether the message was translated between eras.
     pub bridged: bool,
+    /// Whether the client took the call back, so that it ends without an answer.
+    pub cancelled: bool,
 }
 
 impl Hops {

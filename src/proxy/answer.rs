@@ -65,8 +65,9 @@ impl Gateway {
         }
         let way = caller.route.way(era).await;
         let is_own_clock = caller.route.is_builtin() || caller.route.all.is_some();
+        let hops = way.adapted.then(Hops::default);
         let outgoing = Outgoing {
-            hops: way.adapted.then(Hops::default),
+            hops: hops.clone(),
             way,
             method: Method::POST,
             headers,
@@ -115,6 +116,7 @@ impl Gateway {
             capture: caller.snapshot.config.audit.capture,
             mask: std::mem::take(&mut open(call).mask),
             teaches: is_tool_list && matches!(caller.route.catalog.state(), State::Unauthorized { .. }),
+            hops,
             opens,
         };
         Ok(self.pass(call, caller, answer, exchange))
@@ -171,6 +173,7 @@ impl Gateway {
             capture: caller.snapshot.config.audit.capture,
             mask: std::mem::take(&mut open(call).mask),
             teaches: false,
+            hops: None,
             opens: None,
         };
         Ok(self.pass(call, caller, answer, exchange))

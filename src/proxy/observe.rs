@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     audit::record::{Failure, Outcome, Payload},
+    bridge::hops::Hops,
     config::Capture,
     mcp::{
         era::Era,
@@ -54,6 +55,8 @@ pub struct Exchange {
     pub mask: Mask,
     /// Whether this is a `tools/list` that the catalog may learn from.
     pub teaches: bool,
+    /// What an adapter before the upstream tells.
+    pub hops: Option<Hops>,
     /// The session that an `initialize` opened, to be remembered with what is known of the client.
     pub opens: Option<(SessionHash, About)>,
 }
@@ -206,6 +209,9 @@ impl Observer {
         // (2025-11-25, transports, "Sending Messages to the Server" 6).
         if self.exchange.awaits != Awaits::Answer || self.resumable || self.exchange.format.is_none() {
             return Outcome::Ok;
+        }
+        if self.exchange.hops.as_ref().is_some_and(|hops| hops.seen().cancelled) {
+            return Outcome::ClientClosed;
         }
         let message = "the answer ended without a response to the request".to_owned();
         self.guard.fail(Failure { reason: Some("upstream_protocol"), code: None, message });

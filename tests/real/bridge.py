@@ -56,6 +56,18 @@ def era_of(mode):
     return MODERN if mode == "auto" else LEGACY
 
 
+READS = {
+    "python": ("test://about", "a resource of the Python server"),
+    "typescript": ("test://static-text", "This is the content of the static text resource."),
+    "everything": ("demo://resource/dynamic/text/1", "Resource 1"),
+}
+NOTICES = {
+    "uri": "test://watched-resource",
+    "change": ["change", {}],
+    "wanted": ["message", "resources/updated", "tools/list_changed"],
+}
+
+
 class Place(upstreams.Server):
     """A server behind the shared gateway, with what the plan says of it."""
 
@@ -66,7 +78,14 @@ class Place(upstreams.Server):
     def plan(self):
         plan, tag = super().plan()
         named = {step: [self.prefix + tool, args] for step, (tool, args) in plan.items()}
-        return {**named, "extra": self.extra}, tag
+        plan = {**named, "extra": self.extra, "read": READS[self.kind][0]}
+        if self.kind == "typescript":
+            plan["notices"] = NOTICES
+        return plan, tag
+
+    @property
+    def kind(self):
+        return "python" if self.name == ALL else self.name.split("-")[0]
 
 
 def gateway(bench):
@@ -153,6 +172,10 @@ def walk(bench, client, mode, name):
             raise
         cell["walk"] = None
         cell |= {step: judge_step(step, seen["extra"].get(step)) for step in server.extra}
+        cell["read"] = None if READS[server.kind][1] in seen["read"] else f"read {seen['read']!r}"
+        if "notices" in seen:
+            missing = set(NOTICES["wanted"]) - set(seen["notices"])
+            cell["notices"] = f"did not come: {sorted(missing)}" if missing else None
         bad = {step: why for step, why in cell.items() if why}
         check(not bad, lambda: "\n".join(f"{step}: {why}" for step, why in bad.items()))
 

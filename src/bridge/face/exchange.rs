@@ -6,7 +6,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use http::{Response, StatusCode, header};
 
 use super::{
@@ -59,7 +58,7 @@ impl Core {
         let cancelled = flight.cancelled.clone();
         let opened = tokio::select! {
             biased;
-            () = cancelled.cancelled() => return Ok(body::streamed(body::whole(Bytes::new()))),
+            () = cancelled.cancelled() => return Ok(call.taken_back()),
             opened = self.send(request) => opened?,
         };
         let ride = Ride { core: self, call, flight };
@@ -79,7 +78,7 @@ impl Core {
             let cancelled = ride.flight.cancelled.clone();
             let text = tokio::select! {
                 biased;
-                () = cancelled.cancelled() => return Ok(body::streamed(body::whole(Bytes::new()))),
+                () = cancelled.cancelled() => return Ok(ride.call.taken_back()),
                 text = ride.run(step, None) => text,
             };
             head.headers.insert(header::CONTENT_TYPE, body::JSON);
@@ -91,7 +90,7 @@ impl Core {
             tokio::select! {
                 biased;
                 // Nobody waits for the answer of a cancelled call.
-                () = cancelled.cancelled() => {}
+                () = cancelled.cancelled() => ride.call.note_taken_back(),
                 text = ride.run(step, Some(&events)) => drop(events.message(&text).await),
             }
         });

@@ -5,13 +5,13 @@
 
 use bytes::Bytes;
 use http::{
-    Extensions, HeaderMap, HeaderName, HeaderValue, Request,
+    Extensions, HeaderMap, HeaderName, HeaderValue, Request, Response,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
     request::Parts,
 };
 
 use super::{
-    Core,
+    Core, body,
     rewrite::{self, Edit, quoted},
     session::Session,
 };
@@ -23,6 +23,7 @@ use crate::{
         json::{self, Raw},
         message::{self, Body, Message},
     },
+    upstream::ResponseBody,
 };
 
 const BOTH_TYPES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -138,6 +139,19 @@ impl Call {
             meta.push_str(&format!(",\"{OWN}clientInfo\":{info}"));
         }
         meta
+    }
+
+    /// Says into the record that the client wants no answer.
+    pub(super) fn note_taken_back(&self) {
+        if let Some(hops) = self.extensions.get::<Hops>() {
+            hops.note(|seen| seen.cancelled = true);
+        }
+    }
+
+    /// The end of a call that the client has cancelled.
+    pub(super) fn taken_back(&self) -> Response<ResponseBody> {
+        self.note_taken_back();
+        body::streamed(body::whole(Bytes::new()))
     }
 
     fn post(&self, core: &Core, number: u64, method: &str, params: &str) -> Request<Bytes> {

@@ -143,6 +143,13 @@ impl Link {
         self.send(post(peer, "", body)).await
     }
 
+    /// Refuses what a server asks outside of any call.
+    pub(super) async fn refuse(&self, peer: &Peer, id: &RawValue) -> Result<(), Failure> {
+        let error = r#"{"code":-32601,"message":"nobody can be asked in this session"}"#;
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.get());
+        self.send(post(peer, "", body)).await
+    }
+
     /// Ends the session, if there is one.
     pub(super) async fn delete_session(&self, peer: &Peer) -> Result<(), Failure> {
         if peer.session.is_none() {
@@ -203,12 +210,18 @@ fn message(peer: &Peer, id: Option<&str>, method: &str, mut params: Value) -> St
     if let (Era::Modern, Some(version)) = (peer.era, &peer.version) {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": &**version,
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": capabilities(),
             "io.modelcontextprotocol/clientInfo": client_info(),
         });
     }
     let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
     format!(r#"{{"jsonrpc":"2.0",{id}"method":"{method}","params":{params}}}"#)
+}
+
+/// `capabilities` of the gateway's own requests. Servers show some tools only to clients that can be asked, and the lists
+/// are for all clients; in the gateway's own session nothing is called that would ask.
+pub(super) fn capabilities() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}})
 }
 
 /// `clientInfo` of the gateway's own requests.

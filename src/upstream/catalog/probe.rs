@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    link::{Failure, Link, Peer, Reply, client_info},
+    link::{Failure, Link, Peer, Reply, capabilities, client_info},
     offers::About,
 };
 use crate::mcp::{
@@ -90,7 +90,8 @@ fn choose(asked: &str, supported: &[String], about: Arc<About>) -> Discovered {
 }
 
 async fn initialize(link: &Link, version: &str) -> Result<Peer, Failure> {
-    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client_info()});
+    let params =
+        json!({"protocolVersion": version, "capabilities": capabilities(), "clientInfo": client_info()});
     let reply = link.request(&Peer::unknown_legacy(), "initialize", params).await?;
     let status = reply.status.as_u16();
     let result =

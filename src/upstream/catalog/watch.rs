@@ -69,19 +69,20 @@ fn may_pass(status: StatusCode) -> bool {
 
 async fn follow(link: &Link, peer: &Peer, wake: &Notify, mut body: ResponseBody) {
     let mut events = Scanner::new(MAX_EVENT);
-    let mut pings = Vec::new();
+    let mut asked = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
         let Some(data) = frame.data_ref() else { continue };
         events.feed(data, |event| {
             let Ok(message) = serde_json::from_slice::<Message>(event.data) else { return };
             match (message.method.as_deref(), message.id) {
                 (Some(changed), _) if is_list_changed(changed) => wake.notify_one(),
-                (Some("ping"), Some(id)) => pings.push(id),
+                (Some(method), Some(id)) => asked.push((method == "ping", id)),
                 _ => {}
             }
         });
-        for id in pings.drain(..) {
-            if link.pong(peer, &id).await.is_err() {
+        for (is_ping, id) in asked.drain(..) {
+            let said = if is_ping { link.pong(peer, &id).await } else { link.refuse(peer, &id).await };
+            if said.is_err() {
                 return;
             }
         }

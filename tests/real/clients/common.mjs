@@ -1,6 +1,8 @@
 // What both TypeScript-SDK clients share: the command line and the walk through the plan.
 // TLS trust comes from NODE_EXTRA_CA_CERTS, which the runner sets.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+
 export function parseArguments(argv) {
   const [url, ...rest] = argv;
   const options = { url, mode: 'auto', plan: null, key: null };
@@ -45,8 +47,18 @@ async function walkExtra(call, extra) {
   return seen;
 }
 
-/** Runs the plan; `callTool(params, options)` hides how the two SDK generations differ. */
-export async function runPlan(client, callTool, plan, protocol) {
+/** Subscribes, lets the server change, and tells what came of it within five seconds. */
+async function noticesOf(callTool, plan, { watch, heard }) {
+  await watch(plan.uri);
+  const [name, args] = plan.change;
+  await callTool({ name, arguments: args, _meta: { 'io.modelcontextprotocol/logLevel': 'info' } });
+  for (let waited = 0; waited < 5000 && !plan.wanted.every(kind => heard.has(kind)); waited += 20) await sleep(20);
+  return [...heard].sort();
+}
+
+/** Runs the plan; `callTool(params, options)` hides how the two SDK generations differ, and so does
+ * `notices`: what was `heard` after `watch(uri)`. */
+export async function runPlan(client, callTool, plan, protocol, notices) {
   const progress = [];
   const call = ([name, args], options) => callTool({ name, arguments: args }, options);
   const seen = {
@@ -62,5 +74,7 @@ export async function runPlan(client, callTool, plan, protocol) {
     echo_after: toolText(await call(plan.echo)),
   });
   if (plan.extra) seen.extra = await walkExtra(call, plan.extra);
+  if (plan.read) seen.read = (await client.readResource({ uri: plan.read })).contents[0].text;
+  if (plan.notices) seen.notices = await noticesOf(callTool, plan.notices, notices);
   return seen;
 }

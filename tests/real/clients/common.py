@@ -3,6 +3,8 @@ import argparse
 import json
 import ssl
 
+import anyio
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
@@ -35,6 +37,31 @@ async def walk_extra(call, plan: dict) -> dict:
         except Exception as failure:
             seen[step] = {"failed": f"{type(failure).__name__}: {failure}"}
     return seen
+
+
+class Notices:
+    """What the server tells of by itself, by short names; waits for those that a plan wants."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def note(self, method: str) -> None:
+        self.seen.add(method.removeprefix("notifications/"))
+
+    async def message(self, message) -> None:
+        """Takes what an SDK gives to its message handler: notices, and much else."""
+        method = getattr(getattr(message, "root", message), "method", None)
+        if isinstance(method, str):
+            self.note(method)
+
+    async def log(self, _params) -> None:
+        self.note("message")
+
+    async def collect(self, wanted: list) -> list:
+        with anyio.move_on_after(5):
+            while not set(wanted) <= self.seen:
+                await anyio.sleep(0.02)
+        return sorted(self.seen)
 
 
 def finish(seen: dict) -> None:

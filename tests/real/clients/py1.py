@@ -4,7 +4,7 @@ This SDK has no call to cancel a request: the caller sends `notifications/cancel
 """
 import anyio
 import httpx
-from common import arguments, finish, tls_context, tool_text, walk_extra
+from common import Notices, arguments, finish, tls_context, tool_text, walk_extra
 
 from mcp import ClientSession, types
 from mcp.client.streamable_http import streamable_http_client
@@ -33,9 +33,17 @@ async def answer_model(_context, _params) -> types.CreateMessageResult:
     return types.CreateMessageResult(role="assistant", content=content, model="test")
 
 
+async def notices_of(session: ClientSession, notices: Notices, plan: dict) -> list:
+    """Subscribes, asks for log lines, lets the server change, and tells what came of it."""
+    await session.subscribe_resource(plan["uri"])
+    await session.set_logging_level("info")
+    await session.call_tool(*plan["change"])
+    return await notices.collect(plan["wanted"])
+
+
 async def main() -> None:
     args = arguments()
-    plan, seen, progress = args.plan, {}, []
+    plan, seen, progress, notices = args.plan, {}, [], Notices()
 
     async def collect(value, total, _message):
         progress.append([value, total])
@@ -43,7 +51,8 @@ async def main() -> None:
     http = httpx.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
     async with http, streamable_http_client(args.url, http_client=http) as (read, write, _session_id):
         answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model} if "extra" in plan else {}
-        async with ClientSession(read, write, **answers) as session:
+        hears = {"message_handler": notices.message, "logging_callback": notices.log}
+        async with ClientSession(read, write, **answers, **hears) as session:
             hello = await session.initialize()
             seen["protocol"] = hello.protocolVersion
             seen["server"] = hello.serverInfo.name
@@ -56,6 +65,10 @@ async def main() -> None:
                 seen["echo_after"] = tool_text(await session.call_tool(*plan["echo"]))
             if "extra" in plan:
                 seen["extra"] = await walk_extra(session.call_tool, plan)
+            if "read" in plan:
+                seen["read"] = (await session.read_resource(plan["read"])).contents[0].text
+            if "notices" in plan:
+                seen["notices"] = await notices_of(session, notices, plan["notices"])
     finish(seen)
 
 

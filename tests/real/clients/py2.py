@@ -4,7 +4,7 @@ Modes: `auto` (probes for 2026-07-28, falls back) and `legacy` (the initialize h
 """
 import anyio
 import httpx2
-from common import arguments, finish, tls_context, tool_text, walk_extra
+from common import Notices, arguments, finish, tls_context, tool_text, walk_extra
 
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
@@ -29,16 +29,39 @@ async def answer_model(_context, _params) -> types.CreateMessageResult:
     return types.CreateMessageResult(role="assistant", content=content, model="test")
 
 
+async def notices_of(client: Client, notices: Notices, plan: dict, modern: bool) -> list:
+    """Subscribes, lets the server change, and tells what came of it; log lines were asked for with the client."""
+    if not modern:
+        await client.subscribe_resource(plan["uri"])
+        await client.set_logging_level("info")
+        await client.call_tool(*plan["change"])
+        return await notices.collect(plan["wanted"])
+    names = {"ToolsListChanged": "tools/list_changed", "ResourceUpdated": "resources/updated"}
+    async with client.listen(tools_list_changed=True, resource_subscriptions=[plan["uri"]]) as events:
+        async def follow():
+            async for event in events:
+                notices.note(names[type(event).__name__])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            await client.call_tool(*plan["change"])
+            found = await notices.collect(plan["wanted"])
+            tasks.cancel_scope.cancel()
+    return found
+
+
 async def main() -> None:
     args = arguments()
-    plan, seen, progress = args.plan, {}, []
+    plan, seen, progress, notices = args.plan, {}, [], Notices()
 
     async def collect(value, total, _message):
         progress.append([value, total])
 
     http = httpx2.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
     answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model} if "extra" in plan else {}
-    async with http, Client(streamable_http_client(args.url, http_client=http), mode=args.mode, **answers) as client:
+    hears = {"message_handler": notices.message, "logging_callback": notices.log, "log_level": "info"}
+    transport = streamable_http_client(args.url, http_client=http)
+    async with http, Client(transport, mode=args.mode, **answers, **hears) as client:
         seen["protocol"] = client.protocol_version
         seen["server"] = client.server_info.name if client.server_info else None
         seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
@@ -50,6 +73,10 @@ async def main() -> None:
             seen["echo_after"] = tool_text(await client.call_tool(*plan["echo"]))
         if "extra" in plan:
             seen["extra"] = await walk_extra(client.call_tool, plan)
+        if "read" in plan:
+            seen["read"] = (await client.read_resource(plan["read"])).contents[0].text
+        if "notices" in plan:
+            seen["notices"] = await notices_of(client, notices, plan["notices"], seen["protocol"] >= "2026")
     finish(seen)
 
 

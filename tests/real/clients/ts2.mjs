@@ -13,8 +13,22 @@ if (options.plan.extra) {
 }
 const transport = new StreamableHTTPClientTransport(new URL(options.url), { requestInit: { headers: options.headers } });
 await client.connect(transport);
+const heard = new Set();
+for (const kind of ['message', 'resources/updated', 'tools/list_changed']) {
+  client.setNotificationHandler(`notifications/${kind}`, () => void heard.add(kind));
+}
+let listening;
+const watch = async uri => {
+  if (client.getProtocolEra() === 'legacy') {
+    await client.subscribeResource({ uri });
+    await client.setLoggingLevel('info');
+  } else {
+    listening = await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] });
+  }
+};
 const callTool = (params, requestOptions) => client.callTool(params, requestOptions);
-const seen = await runPlan(client, callTool, options.plan, client.getNegotiatedProtocolVersion());
+const seen = await runPlan(client, callTool, options.plan, client.getNegotiatedProtocolVersion(), { watch, heard });
+await listening?.close();
 if (client.getProtocolEra() === 'legacy') await transport.terminateSession();
 await client.close();
 console.log(JSON.stringify(seen));

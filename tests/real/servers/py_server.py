@@ -52,6 +52,12 @@ async def slow(tag: str, ctx: Context) -> str:
     return "nobody cancelled"
 
 
+@server.resource("test://about")
+async def about() -> str:
+    """What this is."""
+    return "a resource of the Python server"
+
+
 class Total(BaseModel):
     total: int
 

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fromJsonSchema } from '@modelcontextprotocol/server';
 import { AUDIO_WAV, IMAGE_PNG, text } from './ts_content.mjs';
 
+const WATCHED = 'test://watched-resource';
 const SLOW_MS = 60_000;
 const NO_ARGUMENTS = { type: 'object', properties: {} };
 
@@ -102,6 +103,22 @@ const notifyingTools = ({ sessions, notifyChange }) => ({
   test_trigger_prompt_change: [NO_ARGUMENTS, () => { notifyChange().promptsChanged(); return [text('published')]; }],
 });
 
+/** Tells of changes in the way of each era: to all who listen, or to the session that this server is of. */
+function registerChange(server, { notifyChange }) {
+  const about = { description: 'Tells that a resource and the tools changed, and logs it', inputSchema: fromJsonSchema(NO_ARGUMENTS) };
+  server.registerTool('change', about, async (_args, context) => {
+    await context.mcpReq.log('warning', 'changed');
+    if (context.mcpReq.envelope) {
+      notifyChange().resourceUpdated(WATCHED);
+      notifyChange().toolsChanged();
+    } else {
+      await server.server.sendResourceUpdated({ uri: WATCHED });
+      await server.sendToolListChanged();
+    }
+    return { content: [text('changed')] };
+  });
+}
+
 /** Legacy tools that send a request of their own to the client while they run. */
 const askingTools = {
   test_sampling: [object({ prompt: string }), async ({ prompt }, context) => {
@@ -171,6 +188,7 @@ function registerTotal(server) {
 
 export function registerTools(server, options) {
   registerTotal(server);
+  registerChange(server, options);
   registerAll(server, {
     ...matrixTools(options.eventsFile), ...contentTools, ...notifyingTools(options), ...askingTools, ...schemaTool,
   });

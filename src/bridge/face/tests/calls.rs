@@ -240,9 +240,12 @@ async fn a_cancelled_call_ends_at_the_server_and_gets_no_answer() {
         if said.is_none() {
             server.say("tools/call", Said::Never);
         }
+        let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}"#;
+        let call = client.request(Method::POST, call);
+        let hops = call.extensions().get::<Hops>().unwrap().clone();
         let running = tokio::spawn({
             let client = client.clone();
-            async move { client.call_tool().await }
+            async move { Reply::of(client.face.call(call).await.unwrap()).await }
         });
         while server.seen("tools/call").len() < if said.is_some() { 1 } else { 2 } {
             tokio::task::yield_now().await;
@@ -250,6 +253,7 @@ async fn a_cancelled_call_ends_at_the_server_and_gets_no_answer() {
         assert_eq!(client.post(cancel.to_string()).await.status, 202);
         let reply = running.await.unwrap();
         assert_eq!((reply.status, reply.text.as_str()), (200, ""));
+        assert!(hops.seen().cancelled);
         server.seen("tools/call").pop().unwrap().gone.cancelled().await;
     }
 }

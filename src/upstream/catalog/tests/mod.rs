@@ -154,7 +154,9 @@ async fn learns_from_a_legacy_server_in_a_session_of_its_own_and_ends_it() {
     let order: Vec<_> = seen.iter().map(|s| s.method()).filter(|m| !m.is_empty()).take(4).collect();
     assert_eq!(order, ["server/discover", "initialize", "notifications/initialized", "tools/list"]);
     let hello = &seen[1].body["params"];
-    assert_eq!((&hello["protocolVersion"], &hello["capabilities"]), (&json!("2025-11-25"), &json!({})));
+    assert_eq!(hello["protocolVersion"], "2025-11-25");
+    // Some servers have tools only for clients that can be asked, and all clients are shown the same lists.
+    assert_eq!(hello["capabilities"], json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}));
     assert_eq!(hello["clientInfo"]["name"], "smartgate");
     assert_eq!(seen.last().map(|s| s.verb.clone()), Some(Method::DELETE));
     assert!(peer.sessions.as_ref().expect("has sessions").lock().expect("not poisoned").is_empty());
@@ -216,6 +218,19 @@ async fn a_ping_on_the_stream_is_answered() {
     let answered =
         || server.all().iter().any(|s| s.body == json!({"jsonrpc": "2.0", "id": "p-1", "result": {}}));
     until("the ping is answered", answered).await;
+    running.end().await;
+}
+
+#[tokio::test]
+async fn what_a_server_asks_outside_of_calls_is_refused() {
+    let peer = Peer::telling(&[]);
+    let handler = peer.clone();
+    let server = Server::start(move |seen| handler.legacy(seen)).await;
+    let running = Running::of(&server);
+    until("the stream of changes is open", || peer.open_streams() == 1).await;
+    peer.tell(&json!({"jsonrpc": "2.0", "id": 5, "method": "sampling/createMessage", "params": {}}));
+    let refused = || server.all().iter().any(|s| s.body["id"] == 5 && s.body["error"]["code"] == -32601);
+    until("the question is refused", refused).await;
     running.end().await;
 }
 

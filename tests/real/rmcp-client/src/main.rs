@@ -3,13 +3,22 @@
 //! Owns the walk through the plan. Does not own the wire, which is the SDK's and is what is tested.
 //! Usage: `rmcp-client URL --mode auto|legacy --plan JSON [--ca FILE] [--key SECRET]`.
 
-use std::{error::Error, time::Duration};
+#![allow(deprecated, reason = "what a revision has given up is still to be tested")]
+
+use std::{
+    collections::BTreeSet,
+    error::Error,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, Peer, RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResult, ClientInfo, ClientRequest, CreateMessageRequestParams,
-        CreateMessageResult, ElicitRequestParams, ElicitResult, ProgressNotificationParam, ProtocolVersion, ServerResult,
+        CreateMessageResult, ElicitRequestParams, ElicitResult, LoggingLevel, LoggingMessageNotificationParam,
+        ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ResourceUpdatedNotificationParam,
+        ServerNotification, ServerResult, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
     },
     service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle, RunningService},
     transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
@@ -51,6 +60,14 @@ fn arguments() -> Result<Arguments, Failure> {
 struct Handler {
     progress: mpsc::UnboundedSender<ProgressNotificationParam>,
     can_answer: bool,
+    heard: Heard,
+}
+
+/// Kinds of notices that came.
+type Heard = Arc<Mutex<BTreeSet<&'static str>>>;
+
+fn hear(heard: &Heard, kind: &'static str) {
+    heard.lock().expect("nobody panics with it").insert(kind);
 }
 
 /// The SDK's types cannot be written down without their deprecated parts.
@@ -65,6 +82,26 @@ impl ClientHandler for Handler {
             info.capabilities = made(json!({"elicitation": {}, "sampling": {}})).expect("capabilities as the SDK knows them");
         }
         info
+    }
+
+    async fn on_resource_updated(
+        &self,
+        _params: ResourceUpdatedNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        hear(&self.heard, "resources/updated");
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        hear(&self.heard, "tools/list_changed");
+    }
+
+    async fn on_logging_message(
+        &self,
+        _params: LoggingMessageNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        hear(&self.heard, "message");
     }
 
     async fn create_elicitation(
@@ -138,7 +175,8 @@ async fn finish(handle: RequestHandle<RoleClient>) -> Result<String, Failure> {
 
 async fn run(arguments: Arguments) -> Result<Value, Failure> {
     let (sender, mut progress) = mpsc::unbounded_channel();
-    let handler = Handler { progress: sender, can_answer: arguments.plan.get("extra").is_some() };
+    let heard = Heard::default();
+    let handler = Handler { progress: sender, heard: heard.clone(), can_answer: arguments.plan.get("extra").is_some() };
     let client =
         handler.serve_with_lifecycle(transport(&arguments)?, lifecycle(&arguments.mode)).await?;
     let (peer, plan) = (client.peer(), &arguments.plan);
@@ -160,8 +198,55 @@ async fn run(arguments: Arguments) -> Result<Value, Failure> {
         }
         seen["extra"] = steps.into();
     }
+    if let Some(uri) = plan.get("read").and_then(Value::as_str) {
+        let read = client.read_resource(ReadResourceRequestParams::new(uri)).await?;
+        seen["read"] = serde_json::to_value(&read.contents)?[0]["text"].take();
+    }
+    if let Some(notices) = plan.get("notices") {
+        seen["notices"] = notices_of(&client, &heard, notices, arguments.mode == "legacy").await?;
+    }
     client.cancel().await?;
     Ok(seen)
+}
+
+/// Subscribes, lets the server change, and tells what came of it within five seconds.
+async fn notices_of(
+    client: &RunningService<RoleClient, Handler>,
+    heard: &Heard,
+    plan: &Value,
+    legacy: bool,
+) -> Result<Value, Failure> {
+    let uri = plan["uri"].as_str().ok_or("the URI is missing")?;
+    let mut params = params_of(&plan["change"])?;
+    let mut events = None;
+    if legacy {
+        client.subscribe(SubscribeRequestParams::new(uri)).await?;
+        client.set_level(SetLevelRequestParams::new(LoggingLevel::Info)).await?;
+    } else {
+        params.meta.get_or_insert_default().set_log_level(LoggingLevel::Info);
+        let filter = SubscriptionFilter::builder().tools_list_changed().resource_subscription(uri).build();
+        events = Some(client.peer().listen(filter).await?);
+    }
+    client.call_tool(params).await?;
+    let wanted = plan["wanted"].as_array().ok_or("what is wanted is missing")?;
+    let end = tokio::time::Instant::now() + Duration::from_secs(5);
+    loop {
+        let seen = heard.lock().expect("nobody panics with it").clone();
+        let all = wanted.iter().all(|kind| kind.as_str().is_some_and(|kind| seen.contains(kind)));
+        if all || tokio::time::Instant::now() > end {
+            return Ok(json!(seen));
+        }
+        let Some(events) = &mut events else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        match tokio::time::timeout(Duration::from_millis(50), events.next()).await {
+            Ok(Ok(Some(ServerNotification::ResourceUpdatedNotification(_)))) => hear(heard, "resources/updated"),
+            Ok(Ok(Some(ServerNotification::ToolListChangedNotification(_)))) => hear(heard, "tools/list_changed"),
+            Ok(Err(why)) => return Err(why.into()),
+            _ => {}
+        }
+    }
 }
 
 /// A call to its end; what goes wrong in it does not end the others.
