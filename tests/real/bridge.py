@@ -1,194 +1,92 @@
-"""Clients and servers of different eras behind one gateway, each server alone at /mcp/NAME and several as one at /mcp.
+"""Clients of every revision in front of servers of every revision, through the gateway.
 
-A walk is that of `matrix` and then the plan's `extra`: a structured result, an error result, an elicitation, a sampling.
-Servers that speak both eras are held to one by `protocol`, so that each stands on either side of the bridge.
+A walk is that of `matrix` and then a structured result, an error result, an elicitation, a sampling, a resource, and what
+the server tells by itself: a resource that was subscribed to, a changed list, a log line. The journal says at the end
+which calls were translated. What the walks saw is in `bench.cells`, of which `bridge_page` makes docs/matrix.md.
 """
-import json
-
 import matrix
-import upstreams
-from gateway import Gateway
-from harness import HERE, NODE, PYTHON2, Failed, check, wait_until
+from bridge_places import ALL, LEGACY, MEMBERS, MODERN, SERVERS, place
+from harness import Failed, check
 
-LEGACY, MODERN = "2025-11-25", "2026-07-28"
-PYTHON = {
-    "structured": ["total", {"a": 2, "b": 3}],
-    "error": ["fail", {}],
-    "elicitation": ["greet", {}],
-    "sampling": ["ask_model", {}],
-}
-TYPESCRIPT = {
-    LEGACY: {
-        "structured": ["total", {"a": 2, "b": 3}],
-        "error": ["test_error_handling", {}],
-        "elicitation": ["test_elicitation", {"message": "Who?"}],
-        "sampling": ["test_sampling", {"prompt": "Say something"}],
-    },
-    MODERN: {
-        "structured": ["total", {"a": 2, "b": 3}],
-        "error": ["test_error_handling", {}],
-        "elicitation": ["test_input_required_result_elicitation", {}],
-        "sampling": ["test_input_required_result_sampling", {}],
-    },
-}
-EVERYTHING = {
-    "structured": ["get-structured-content", {"location": "Chicago"}],
-    "error": ["get-resource-reference", {"resourceType": "Text", "resourceId": -1}],
-    "elicitation": ["trigger-elicitation-request", {}],
-    "sampling": ["trigger-sampling-request", {"prompt": "Say something"}],
-}
-MEMORY = {"structured": ["read_graph", {}]}
-# server: (what it is, the era it is spoken to in, its extra steps)
-SERVERS = {
-    "everything": ("everything over HTTP", LEGACY, EVERYTHING),
-    "python-old": ("Python SDK over HTTP", LEGACY, PYTHON),
-    "typescript-old": ("TypeScript SDK over HTTP", LEGACY, TYPESCRIPT[LEGACY]),
-    "everything-stdio": ("everything over stdio", LEGACY, EVERYTHING),
-    "python-new": ("Python SDK over HTTP", MODERN, PYTHON),
-    "typescript-new": ("TypeScript SDK over HTTP", MODERN, TYPESCRIPT[MODERN]),
-    "python-stdio": ("Python SDK over stdio", MODERN, PYTHON),
-}
-ALL = "all"
-STEPS = ("structured", "error", "elicitation", "sampling")
+# Revisions that a client asks for in `initialize`; only one SDK can be brought to it.
+OLDER = {"python1": ["2025-06-18", "2025-03-26", "2024-11-05"]}
+SINCE = {"structured": "2025-06-18", "elicitation": "2025-06-18"}
+SAYS = {"elicitation": "Ada", "sampling": "sampled"}
 
 
-def era_of(mode):
-    return MODERN if mode == "auto" else LEGACY
+def revision_of(mode):
+    return {"auto": MODERN, "legacy": LEGACY}.get(mode, mode)
 
 
-READS = {
-    "python": ("test://about", "a resource of the Python server"),
-    "typescript": ("test://static-text", "This is the content of the static text resource."),
-    "everything": ("demo://resource/dynamic/text/1", "Resource 1"),
-}
-NOTICES = {
-    "uri": "test://watched-resource",
-    "change": ["change", {}],
-    "wanted": ["message", "resources/updated", "tools/list_changed"],
-}
+def modes(client):
+    return [*matrix.MODES.get(client, ["auto", "legacy"]), *OLDER.get(client, [])]
 
 
-class Place(upstreams.Server):
-    """A server behind the shared gateway, with what the plan says of it."""
-
-    def __init__(self, name, url, events, extra, prefix=""):
-        super().__init__(name, url, True, events)
-        self.extra, self.prefix = extra, prefix
-
-    def plan(self):
-        plan, tag = super().plan()
-        named = {step: [self.prefix + tool, args] for step, (tool, args) in plan.items()}
-        plan = {**named, "extra": self.extra, "read": READS[self.kind][0]}
-        if self.kind == "typescript":
-            plan["notices"] = NOTICES
-        return plan, tag
-
-    @property
-    def kind(self):
-        return "python" if self.name == ALL else self.name.split("-")[0]
+def lacks(kind, revisions):
+    """Whether a revision on the way does not know such a step."""
+    return min(revisions) < SINCE.get(kind, "")
 
 
-def gateway(bench):
-    """One gateway with every server, each alone at /mcp/NAME."""
-    python, typescript = bench.server("python"), bench.server("typescript")
-    everything = bench.server("everything")
-    fixed = 'protocol = "{}"'.format
-    script = HERE / "servers/py_server.py"
-    return Gateway(bench, "bridge", {
-        "everything": (everything.url, fixed(LEGACY)),
-        "python-old": (python.url, fixed(LEGACY)),
-        "typescript-old": (typescript.url, fixed(LEGACY)),
-        "everything-stdio": ([NODE, upstreams.EVERYTHING, "stdio"], ""),
-        "python-new": (python.url, fixed(MODERN)),
-        "typescript-new": (typescript.url, fixed(MODERN)),
-        "python-stdio": ([PYTHON2, script, "stdio", bench.stack.work / "bridge-stdio.events"], fixed(MODERN)),
-    })
-
-
-def aggregate(bench):
-    """One gateway that shows servers of both eras, over HTTP and stdio, and the built-in tools as one."""
-    return Gateway(bench, "bridge-all", {
-        "everything": (bench.server("everything").url, ""),
-        "python": (bench.server("python").url, f'protocol = "{MODERN}"'),
-        "typescript": (bench.server("typescript").url, f'protocol = "{LEGACY}"'),
-        "memory": ([NODE, HERE / "node_modules/@modelcontextprotocol/server-memory/dist/index.js"], ""),
-        "own": (None, 'prefix = ""'),
-    })
-
-
-def prefixed(name, extra, **others):
-    return {others.get(step, step): [f"{name}__{tool}", args] for step, (tool, args) in extra.items()}
-
-
-def everything_in_one():
-    """The extra steps on the modern and on the legacy member, and one call for each other member."""
-    steps = {f"{step} (modern)": call for step, call in prefixed("python", PYTHON).items()}
-    steps |= {f"{step} (legacy)": call for step, call in prefixed("typescript", TYPESCRIPT[LEGACY]).items()}
-    steps |= {f"{step} (everything)": call for step, call in prefixed("everything", EVERYTHING).items()}
-    steps["structured (stdio)"] = ["memory__read_graph", {}]
-    steps["structured (built-in)"] = ["smart_dedup", {"texts": ["One sentence.", "One sentence."]}]
-    return steps
-
-
-def place(bench, name):
-    if name == ALL:
-        whole = bench.once("bridge-all", lambda: aggregate(bench))
-        return Place(name, whole.url, bench.server("python").events, everything_in_one(), "python__")
-    one = bench.once("bridge", lambda: gateway(bench))
-    events = {
-        "python-stdio": bench.stack.work / "bridge-stdio.events",
-        "everything": None, "everything-stdio": None,
-    }.get(name, bench.server(name.split("-")[0]).events)
-    return Place(name, f"{one.url}/{name}", events, SERVERS[name][2])
-
-
-WANTED = {"error": "", "elicitation": "Ada", "sampling": "sampled"}
-
-
-def judge_step(step, seen):
+def judge_step(kind, seen, lacking):
     """Why the step was not right, or None."""
-    kind = step.split(" ")[0]
-    if seen is None:
-        return "not run"
-    if "failed" in seen:
-        return seen["failed"]
-    if seen["error"] != (kind == "error"):
-        return f"error is {seen['error']}: {seen['text']}"
+    failed = "failed" in seen or seen["error"]
+    if kind == "error" or (kind == "elicitation" and lacking):
+        return None if failed else f"no error: {seen}"
+    if failed:
+        return seen.get("failed") or seen["text"]
     if kind == "structured":
+        if lacking:
+            return None if seen["structured"] is None and seen["text"] else f"not as text alone: {seen}"
         return None if seen["structured"] else f"no structured result: {seen}"
-    return None if WANTED[kind] in seen["text"] else f"said {seen['text']!r}"
+    return None if SAYS[kind] in seen["text"] else f"said {seen['text']!r}"
+
+
+def judge(seen, mode, server, revisions):
+    """What was seen as {step: why it was not right, or None}."""
+    cell = {}
+    cell["connect"] = None if seen["protocol"] == revision_of(mode) else f"protocol {seen['protocol']}"
+    wanted = {tool for step, (tool, _) in server.extra.items() if not lacks(step.split(" ")[0], revisions)}
+    cell["list"] = None if wanted <= set(seen["tools"]) else f"not listed: {sorted(wanted - set(seen['tools']))}"
+    cell["call"] = None if seen["echo"] == seen["echo_after"] == "Echo: hi" else f"said {seen['echo']!r}, {seen['echo_after']!r}"
+    cell["progress"] = None if [done for done, _total in seen["progress"]] == [1, 2, 3] else f"came: {seen['progress']}"
+    cell["cancel"] = None if seen["cancelled"] is True else "the slow call went on"
+    for step in server.extra:
+        kind = step.split(" ")[0]
+        cell[step] = judge_step(kind, seen["extra"][step], lacks(kind, revisions))
+    cell["resource"] = None if server.read[1] in seen["read"] else f"read {seen['read']!r}"
+    if server.notices:
+        missing = set(server.notices["wanted"]) - set(seen["notices"])
+        cell["notices"] = f"did not come: {sorted(missing)}" if missing else None
+    return cell
 
 
 def walk(bench, client, mode, name):
     def test():
+        cells = bench.cells
         server = place(bench, name)
-        cells = bench.once("cells", dict)
-        cell = cells[client, mode, name] = {"walk": "did not come to its end"}
+        revisions = (revision_of(mode), *(SERVERS[name][1:2] if name != ALL else []))
         try:
-            seen = matrix.walk(bench, client, mode, server, server.url)
-            judge(seen, mode, server)
+            cell = cells[client, mode, name] = judge(matrix.walk(bench, client, mode, server, server.url), mode, server, revisions)
         except Failed as failure:
-            cell["walk"] = str(failure)
+            cells[client, mode, name] = {"walk": str(failure)}
             raise
-        cell["walk"] = None
-        cell |= {step: judge_step(step, seen["extra"].get(step)) for step in server.extra}
-        cell["read"] = None if READS[server.kind][1] in seen["read"] else f"read {seen['read']!r}"
-        if "notices" in seen:
-            missing = set(NOTICES["wanted"]) - set(seen["notices"])
-            cell["notices"] = f"did not come: {sorted(missing)}" if missing else None
         bad = {step: why for step, why in cell.items() if why}
         check(not bad, lambda: "\n".join(f"{step}: {why}" for step, why in bad.items()))
 
     return test
 
 
-def judge(seen, mode, server):
-    check(seen["protocol"] == era_of(mode), f"protocol {seen['protocol']}, expected {era_of(mode)}")
-    check(seen["echo"] == seen["echo_after"] == "Echo: hi", f"echo: {seen['echo']!r}, {seen['echo_after']!r}")
-    check([done for done, _total in seen["progress"]] == [1, 2, 3], f"progress: {seen['progress']}")
-    check(seen["cancelled"] is True, "the slow call was not cancelled")
-    wanted = {call[0] for call in server.extra.values()}
-    check(wanted <= set(seen["tools"]), lambda: f"not listed: {wanted - set(seen['tools'])}")
+def journal(bench, key, speaks, in_front):
+    """Every call has its record, which says whether it was translated; a call that its client took back failed nowhere."""
+    gateway = bench.once(key, None)
+    gateway.stop()
+    calls = [record for record in gateway.records() if record["method"] == "tools/call" and record["upstream"] in speaks]
+    check(calls, "no call is in the journal")
+    for record in calls:
+        differ = (record["era"] == "modern") != (speaks[record["upstream"]] == MODERN)
+        check(record["bridged"] == (differ or in_front(record)), f"`bridged` is {record['bridged']}: {record}")
+        check(not record["bridged"] or record["outcome"] != "upstream_failed", f"a bridged call failed: {record}")
+    gateway.verify_journal()
 
 
 def tests(bench):
@@ -196,6 +94,9 @@ def tests(bench):
         return
     for name in [*SERVERS, ALL]:
         for client in matrix.CLIENTS:
-            for mode in matrix.MODES.get(client, ["auto", "legacy"]):
-                if name == ALL or SERVERS[name][1] != era_of(mode):
-                    yield f"bridge/{name}/{client}-{mode}", walk(bench, client, mode, name)
+            for mode in modes(client):
+                yield f"bridge/{name}/{client}-{mode}", walk(bench, client, mode, name)
+    alone = {name: revision for name, (_, revision, _) in SERVERS.items()}
+    yield "bridge/journal", lambda: journal(bench, "bridge", alone, lambda record: False)
+    # Legacy clients are always translated in front of several servers.
+    yield "bridge/journal-all", lambda: journal(bench, "bridge-all", MEMBERS, lambda record: record["era"] == "legacy")

@@ -40,6 +40,7 @@ class Bench:
         self.rmcp_client = pathlib.Path(options.rmcp_client).resolve()
         self.stack = Stack(work)
         self.walked = {}
+        self.cells = {}
         self._made = {}
 
     def once(self, key, make):

@@ -1,6 +1,6 @@
 """The Python SDK 1.x as a client: runs a plan against URL and prints what it saw as one JSON line.
 
-This SDK has no call to cancel a request: the caller sends `notifications/cancelled` and leaves the call.
+Modes: `legacy`, or an older revision, which this SDK has no way to ask for but its constant. This SDK has no call to cancel a request: the caller sends `notifications/cancelled` and leaves the call.
 """
 import anyio
 import httpx
@@ -43,6 +43,8 @@ async def notices_of(session: ClientSession, notices: Notices, plan: dict) -> li
 
 async def main() -> None:
     args = arguments()
+    if args.mode[0].isdigit():
+        types.LATEST_PROTOCOL_VERSION = args.mode
     plan, seen, progress, notices = args.plan, {}, [], Notices()
 
     async def collect(value, total, _message):
