@@ -17,6 +17,7 @@ import time
 import traceback
 
 import bridge
+import bridge_page
 import builtin
 import collector
 import conformance
@@ -41,6 +42,7 @@ class Bench:
         self.stack = Stack(work)
         self.walked = {}
         self.cells = {}
+        self.whole_matrix = options.write_matrix
         self._made = {}
 
     def once(self, key, make):
@@ -83,6 +85,7 @@ def main():
     parser.add_argument("--bin", default="target/release/smartgate")
     parser.add_argument("--rmcp-client", default="target/debug/rmcp-client")
     parser.add_argument("--direct", action="store_true")
+    parser.add_argument("--write-matrix", action="store_true", help="write docs/matrix.md from the tests of `bridge`")
     parser.add_argument("--list", action="store_true", help="print the tests' names only")
     parser.add_argument("filters", nargs="*")
     options = parser.parse_args()
@@ -97,6 +100,8 @@ def main():
         counts = collections.Counter(one(name, test) for name, test in chosen)
     finally:
         bench.stack.close()
+    if options.write_matrix:
+        bridge_page.write(bench.cells)
     if counts["failed"]:
         print(f"logs: {work}")
     else:

@@ -6,6 +6,7 @@ use super::{KEY, META, key, modern, modern_tool, request, tool};
 use crate::support::{
     fake::{Fake, Reply, Seen, Speaks, result, status},
     process::{Answer, Gateway},
+    until,
 };
 
 /// A modern server that echoes what it was called with.
@@ -86,6 +87,31 @@ async fn a_legacy_client_meets_its_own_revision_before_a_modern_server() {
     assert_eq!((&record["bridged"], &record["era"]), (&json!(true), &json!("legacy")));
     assert_eq!(record["upstream_version"], "2026-07-28", "{record}");
     assert_eq!(record["outcome"], "ok");
+}
+
+#[tokio::test]
+async fn a_call_that_a_legacy_client_cancels_is_no_failure_of_the_server() {
+    let server = Fake::speaking(Speaks::Modern, |seen| async move {
+        if seen.rpc() == "tools/call" {
+            std::future::pending::<()>().await;
+        }
+        modern_answer(&seen)
+    })
+    .await;
+    let gate = Gateway::before(&server.url(), "").await;
+    gate.knows("files").await;
+    let (_, session) = initialize(&gate, "/mcp", "2025-06-18").await;
+    let cancelled = async {
+        until("the call is at the server", || server.calls().iter().any(|s| s.rpc() == "tools/call")).await;
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+        in_session(&gate, "/mcp", &session, note.to_owned()).await
+    };
+    let call = in_session(&gate, "/mcp", &session, tool(7, "add", r#"{"n":1}"#));
+    let (called, cancelled) = tokio::join!(call, cancelled);
+    assert_eq!((called.status, called.text(), cancelled.status), (200, "", 202));
+    let records = gate.stop().await;
+    let record = records.iter().find(|r| r["tool"] == "add").unwrap();
+    assert_eq!((&record["outcome"], &record["error"]), (&json!("client_closed"), &Value::Null));
 }
 
 #[tokio::test]

@@ -49,15 +49,15 @@ async function walkExtra(call, extra) {
 
 /** Subscribes, lets the server change, and tells what came of it within five seconds. */
 async function noticesOf(callTool, plan, { watch, heard }) {
-  await watch(plan.uri);
+  const more = await watch(plan.uri);
   const [name, args] = plan.change;
-  await callTool({ name, arguments: args, _meta: { 'io.modelcontextprotocol/logLevel': 'info' } });
+  await callTool({ name, arguments: args, ...more });
   for (let waited = 0; waited < 5000 && !plan.wanted.every(kind => heard.has(kind)); waited += 20) await sleep(20);
   return [...heard].sort();
 }
 
 /** Runs the plan; `callTool(params, options)` hides how the two SDK generations differ, and so does
- * `notices`: what was `heard` after `watch(uri)`. */
+ * `notices`: what was `heard` after `watch(uri)`, which may have more for the call to say. */
 export async function runPlan(client, callTool, plan, protocol, notices) {
   const progress = [];
   const call = ([name, args], options) => callTool({ name, arguments: args }, options);

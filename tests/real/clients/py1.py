@@ -1,6 +1,7 @@
 """The Python SDK 1.x as a client: runs a plan against URL and prints what it saw as one JSON line.
 
-Modes: `legacy`, or an older revision, which this SDK has no way to ask for but its constant. This SDK has no call to cancel a request: the caller sends `notifications/cancelled` and leaves the call.
+Modes: `legacy`, or an older revision, which this SDK has no way to ask for but its constant.
+This SDK has no call to cancel a request: the caller sends `notifications/cancelled` and leaves the call.
 """
 import anyio
 import httpx

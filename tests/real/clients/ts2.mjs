@@ -22,9 +22,10 @@ const watch = async uri => {
   if (client.getProtocolEra() === 'legacy') {
     await client.subscribeResource({ uri });
     await client.setLoggingLevel('info');
-  } else {
-    listening = await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] });
+    return {};
   }
+  listening = await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] });
+  return { _meta: { 'io.modelcontextprotocol/logLevel': 'info' } };
 };
 const callTool = (params, requestOptions) => client.callTool(params, requestOptions);
 const seen = await runPlan(client, callTool, options.plan, client.getNegotiatedProtocolVersion(), { watch, heard });

@@ -15,10 +15,11 @@ use std::{
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, Peer, RoleClient,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, ClientInfo, ClientRequest, CreateMessageRequestParams,
-        CreateMessageResult, ElicitRequestParams, ElicitResult, LoggingLevel, LoggingMessageNotificationParam,
-        ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ResourceUpdatedNotificationParam,
-        ServerNotification, ServerResult, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientInfo, ClientRequest,
+        CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, LoggingLevel,
+        LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
+        ReadResourceRequestParams, ResourceUpdatedNotificationParam, ServerNotification, ServerResult,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
     },
     service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle, RunningService},
     transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
@@ -79,7 +80,8 @@ impl ClientHandler for Handler {
     fn get_info(&self) -> ClientInfo {
         let mut info = ClientInfo::default();
         if self.can_answer {
-            info.capabilities = made(json!({"elicitation": {}, "sampling": {}})).expect("capabilities as the SDK knows them");
+            info.capabilities =
+                made(json!({"elicitation": {}, "sampling": {}})).expect("capabilities as the SDK knows them");
         }
         info
     }
@@ -176,9 +178,9 @@ async fn finish(handle: RequestHandle<RoleClient>) -> Result<String, Failure> {
 async fn run(arguments: Arguments) -> Result<Value, Failure> {
     let (sender, mut progress) = mpsc::unbounded_channel();
     let heard = Heard::default();
-    let handler = Handler { progress: sender, heard: heard.clone(), can_answer: arguments.plan.get("extra").is_some() };
-    let client =
-        handler.serve_with_lifecycle(transport(&arguments)?, lifecycle(&arguments.mode)).await?;
+    let handler =
+        Handler { progress: sender, heard: heard.clone(), can_answer: arguments.plan.get("extra").is_some() };
+    let client = handler.serve_with_lifecycle(transport(&arguments)?, lifecycle(&arguments.mode)).await?;
     let (peer, plan) = (client.peer(), &arguments.plan);
     let info = peer.peer_info().ok_or("the server did not say who it is")?;
     let server = info.server_info.as_ref().map(|about| about.name.as_str());
@@ -241,8 +243,12 @@ async fn notices_of(
             continue;
         };
         match tokio::time::timeout(Duration::from_millis(50), events.next()).await {
-            Ok(Ok(Some(ServerNotification::ResourceUpdatedNotification(_)))) => hear(heard, "resources/updated"),
-            Ok(Ok(Some(ServerNotification::ToolListChangedNotification(_)))) => hear(heard, "tools/list_changed"),
+            Ok(Ok(Some(ServerNotification::ResourceUpdatedNotification(_)))) => {
+                hear(heard, "resources/updated")
+            }
+            Ok(Ok(Some(ServerNotification::ToolListChangedNotification(_)))) => {
+                hear(heard, "tools/list_changed")
+            }
             Ok(Err(why)) => return Err(why.into()),
             _ => {}
         }
