@@ -20,14 +20,17 @@ that [tests/real/README.md](../tests/real/README.md) names; do not edit.
 A cell is one walk: connect, list, call, structured result, error result, progress, cancel, elicitation, sampling, a resource; with
 TypeScript servers also a subscribed resource that changes, a list that changes and a log line. Every server is alone at `/mcp/NAME`. The
 last column is all of them as one at `/mcp`: `everything` (HTTP, legacy), Python (HTTP, 2026-07-28), TypeScript (HTTP, 2025-11-25),
-`memory` (stdio, legacy) and the built-in tools; there each step is walked on each member that has it.
+`memory` (stdio, legacy) and the built-in tools; there structured and error results, elicitation and sampling
+are walked on each member that has them, the rest on one.
 
-- **ok**: every step did what it does between the two SDKs, and the gateway translated.
-- ok: the same, and nothing was translated, because client and server speak one era.
+- **ok**: every step did what is expected of it, and the gateway translated. In the last column it does so
+  where client and member differ, and for legacy clients always.
+- ok: the same, and nothing was translated, because client and server speak one era. The revision is then what these two agree on, and not
+  the column's.
 - **ok** with a number: translated, with the loss that is named below.
 
-Servers that speak both eras are held to one revision by `protocol`. The journal of both gateways is checked after the walks: each call is
-there, `bridged` is true for the bold cells alone, and a call that its client took back is no failure of a server.
+Servers that speak both eras are held to one revision by `protocol`. The journal of both gateways is checked after the walks: `bridged` is
+true for the tool calls that were translated and for no other, no translated call is a failure of a server, and the hash chain holds.
 """
 
 LOSS = """
@@ -40,7 +43,8 @@ LOSS = """
 
 - Clients and servers over HTTP+SSE (2024-11-05): no walk yet. The rows for older revisions are streamable HTTP.
 - A rmcp server, and lists of two pages: no server here has them.
-- Older revisions are asked for by one client alone; the other SDKs have no way to.
+- Older revisions are asked for by one client alone, through a constant of its SDK.
+- `tools/list_changed` of all as one: no list changes here. Roots, completions, prompts, pages to open, tasks.
 """
 
 
