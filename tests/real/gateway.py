@@ -13,7 +13,7 @@ KEY_SECRET = "sg-real-tests-0123456789abcdef0123456789abcdef"
 class Gateway:
     """One running gateway in front of `upstream`: a URL, a command as a list, or None for the built-in tools."""
 
-    def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra=""):
+    def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra="", protocol=None):
         if bench.binary is None:
             raise Skipped("no gateway in a direct run")
         self.bench, self.name = bench, name
@@ -24,10 +24,10 @@ class Gateway:
         self.url = f"{self.scheme}://127.0.0.1:{self.port}/mcp"
         self.journal = self.folder / "audit.jsonl"
         self.config = self.folder / "smartgate.toml"
-        self.config.write_text(self._text(upstream, tls, key, journal, extra))
+        self.config.write_text(self._text(upstream, tls, key, journal, extra, protocol))
         self.start()
 
-    def _text(self, upstream, tls, key, journal, extra):
+    def _text(self, upstream, tls, key, journal, extra, protocol):
         server = f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
         if tls:
             server += f'tls = {{ cert = "{tls.cert}", key = "{tls.key}" }}\n'
@@ -42,6 +42,8 @@ class Gateway:
             where = f"command = {json.dumps([str(word) for word in upstream])}"
         else:
             where = f'url = "{upstream}"'
+        if protocol is not None:
+            where += f'\nprotocol = "{protocol}"'
         return (
             f'{server}[admin]\nlisten = "127.0.0.1:{self.admin}"\n{auth}'
             f'[upstreams.real]\n{where}\nprefix = ""\n'
