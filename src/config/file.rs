@@ -134,7 +134,7 @@ pub(super) struct Server {
     /// Address to listen on. One that is not loopback needs `[[keys]]`, `auth.mode = "passthrough"` or a written `auth.mode = "none"`.
     #[schemars(extend("default" = LISTEN))]
     pub(super) listen: Option<At<AddressText>>,
-    /// Endpoint path. `PATH/NAME` reaches the upstream NAME alone.
+    /// Endpoint path. `PATH/NAME` reaches the upstream NAME alone. Beside it, `sse` and `messages` (`/sse`, `/sse/NAME`) are for clients of HTTP+SSE, the transport of 2024-11-05, unless an upstream or the endpoint itself has that path.
     #[schemars(extend("default" = PATH))]
     pub(super) path: Option<At<String>>,
     /// Largest request body.
@@ -509,6 +509,12 @@ pub(super) enum Protocol {
     /// The first revision with streamable HTTP.
     #[serde(rename = "2025-03-26")]
     V20250326,
+    /// The first revision, over HTTP+SSE.
+    #[serde(rename = "2024-11-05")]
+    V20241105,
+    /// HTTP+SSE, in whatever legacy revision the server speaks over it.
+    #[serde(rename = "sse")]
+    Sse,
 }
 
 /// `upstreams.NAME.retry`

@@ -21,8 +21,6 @@ const WORDS: &[(&str, &str)] = &[
     ("limits.on_store_error", "deny"),
     ("limits.store", "redis:*"),
     ("limits.store", "rediss:*"),
-    ("upstreams.*.protocol", "2024-11-05"),
-    ("upstreams.*.protocol", "sse"),
 ];
 
 /// The refusal of a key, or of one with a value of this type.

@@ -204,6 +204,8 @@ pub struct Upstream {
     pub target: Target,
     /// Protocol revision fixed by the file; `None` is `auto`.
     pub protocol: Option<String>,
+    /// Whether it speaks over HTTP+SSE, the transport of 2024-11-05.
+    pub http_sse: bool,
     /// Prefix of public tool names, without separator; "" for none.
     pub prefix: String,
     /// Upstream tool names shown; last match wins.

@@ -164,6 +164,27 @@ impl Gateway {
         let idle = (!is_get).then_some(spec.idle_timeout);
         let mut answer = Answer { format: format(&head), head, first: None, rest: Some(rest), idle };
         answer.cut_lists(caller);
+        Ok(self.pass_stream(call, caller, answer))
+    }
+
+    /// Passes on what the gateway itself answers with a body that takes its time.
+    pub(super) fn pass_own(
+        &self,
+        call: &mut Option<Call>,
+        caller: Caller<'_>,
+        response: Response<ResponseBody>,
+    ) -> Response<GatewayBody> {
+        let (head, rest) = response.into_parts();
+        let answer = Answer { format: format(&head), head, first: None, rest: Some(rest), idle: None };
+        self.pass_stream(call, caller, answer)
+    }
+
+    fn pass_stream(
+        &self,
+        call: &mut Option<Call>,
+        caller: Caller<'_>,
+        answer: Answer,
+    ) -> Response<GatewayBody> {
         let exchange = Exchange {
             awaits: Awaits::Stream,
             status: answer.head.status.as_u16(),
@@ -176,7 +197,7 @@ impl Gateway {
             hops: None,
             opens: None,
         };
-        Ok(self.pass(call, caller, answer, exchange))
+        self.pass(call, caller, answer, exchange)
     }
 
     /// Hands the record over to the body and the answer to the server.

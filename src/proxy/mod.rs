@@ -7,7 +7,7 @@ use std::{net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, task::P
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
 
@@ -18,6 +18,7 @@ mod cut_lists;
 mod error;
 mod guard;
 mod headers;
+mod http_sse;
 pub mod limits;
 mod mask;
 mod nested;
@@ -36,6 +37,7 @@ pub use guard::Desk;
 
 use crate::{
     audit::record::{Client, Failure, Outcome, Payload, Record},
+    bridge::{face::HttpSse, sealed::Sealer},
     config::{AuthMode, Refusal},
     metrics::Metrics,
     policy::auth::{AuthFault, Key, bearer},
@@ -45,6 +47,7 @@ use crate::{
 use error::Cause;
 use guard::AuditGuard;
 use headers::{Accepts, JSON, SSE};
+use http_sse::Pipeline;
 use limits::Gate;
 use mask::Mask;
 use prepare::Caller;
@@ -53,11 +56,11 @@ use sessions::Sessions;
 use spend::Spending;
 use target::Target;
 
-/// The gateway's long-lived parts that a call touches.
-#[derive(Debug)]
+/// The gateway's long-lived parts that a call touches; clones share them.
+#[derive(Debug, Clone)]
 pub struct Gateway {
     /// The configuration in force.
-    pub snapshot: ArcSwap<Snapshot>,
+    pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Where records go.
     pub desk: Arc<Desk>,
     /// Counters that are not derived from records.
@@ -66,6 +69,7 @@ pub struct Gateway {
     pub tasks: TaskTracker,
     gate: Arc<Gate>,
     sessions: Arc<Sessions>,
+    http_sse: Arc<HttpSse>,
 }
 
 /// A key of the table, shared with the calls that use it.
@@ -120,12 +124,14 @@ impl Gateway {
     #[must_use]
     pub fn new(snapshot: Snapshot, desk: Desk, metrics: Arc<Metrics>, tasks: TaskTracker) -> Self {
         Self {
-            snapshot: ArcSwap::from_pointee(snapshot),
+            snapshot: Arc::new(ArcSwap::from_pointee(snapshot)),
             desk: Arc::new(desk),
             metrics,
             tasks,
             gate: Arc::default(),
             sessions: Arc::default(),
+            // An address is good at the process that has the stream.
+            http_sse: Arc::new(HttpSse::new(Arc::new(Pipeline), Arc::new(Sealer::of_this_process()))),
         }
     }
 
@@ -145,19 +151,22 @@ impl Gateway {
         req: Request<Incoming>,
         peer: Peer,
     ) -> Response<GatewayBody> {
-        let guard = AuditGuard::open(Arc::clone(&self.desk), opening(&req, peer), self.metrics.in_flight());
+        let (head, body) = req.into_parts();
+        let addr = peer.addr;
+        let record = opening(&head, peer);
+        let guard = AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight());
         let mut call = Some(Call {
             guard,
             id: None,
-            peer: peer.addr,
-            accepts: headers::accepts(req.headers()),
+            peer: addr,
+            accepts: headers::accepts(&head.headers),
             mask: Mask::default(),
             spending: None,
             is_tool_call: false,
             modern: false,
         });
         let stop = {
-            let mut work = pin!(self.forward(snapshot, &mut call, req));
+            let mut work = pin!(self.forward(snapshot, &mut call, head, body, peer));
             let mut force = pin!(self.desk.force.cancelled());
             std::future::poll_fn(|cx| {
                 match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
@@ -181,10 +190,11 @@ impl Gateway {
         &self,
         snapshot: &Arc<Snapshot>,
         call: &mut Option<Call>,
-        req: Request<Incoming>,
+        mut parts: Parts,
+        body: Incoming,
+        peer: Peer,
     ) -> Result<Response<GatewayBody>, Stop> {
         let open = call.as_mut().expect("handle puts the call there");
-        let (mut parts, body) = req.into_parts();
         let server = &snapshot.config.server;
         let on_demand = parts.headers.contains_key(header::EXPECT);
         let mut reading = Reading { body, limit: server.max_body, time: server.body_timeout, on_demand };
@@ -196,9 +206,13 @@ impl Gateway {
                 return Err(cause.into());
             }
         };
-        let (route, forward, key) = (Arc::clone(target.route), target.forward, key.cloned());
+        let Target { route, forward, messages } = target;
+        let (route, key) = (Arc::clone(route), key.cloned());
         let caller = Caller { snapshot, route: &route, key: key.as_ref() };
         if parts.method != Method::POST {
+            if let Some(messages) = messages {
+                return Ok(self.open_http_sse(call, caller, parts, &messages));
+            }
             return Ok(self.stream(call, caller, parts, forward).await?);
         }
         if let Some(why) = headers::refused_media_type(&parts.headers) {
@@ -212,6 +226,9 @@ impl Gateway {
         };
         open.guard.request_bytes = body.len() as u64;
         let prepared = self.prepare(open, caller, body, std::mem::take(&mut parts.headers))?;
+        if messages.is_some() {
+            return Ok(self.post_http_sse(call, caller, prepared, parts.uri, peer)?);
+        }
         Ok(self.post(call, caller, prepared, forward).await?)
     }
 
@@ -220,7 +237,7 @@ impl Gateway {
         &self,
         snapshot: &'a Snapshot,
         call: &mut Call,
-        head: &http::request::Parts,
+        head: &Parts,
     ) -> Result<(Target<'a>, Option<&'a KnownKey>), Cause> {
         // One of several is as foreign as all of them.
         if !head.headers.get_all(header::ORIGIN).iter().all(|o| allows_origin(snapshot, o)) {
@@ -243,7 +260,7 @@ impl Gateway {
         &self,
         snapshot: &'a Snapshot,
         call: &mut Call,
-        head: &http::request::Parts,
+        head: &Parts,
     ) -> Result<Option<&'a KnownKey>, Cause> {
         if snapshot.config.auth != AuthMode::Keys {
             return Ok(None);
@@ -351,8 +368,8 @@ fn preflight(
 }
 
 /// The record of an exchange whose head has arrived.
-fn opening(req: &Request<Incoming>, peer: Peer) -> Record {
-    let ambient = trace::from_headers(req.headers());
+fn opening(head: &Parts, peer: Peer) -> Record {
+    let ambient = trace::from_headers(&head.headers);
     let (parent, trace_state) = ambient.map_or((None, None), |(p, s)| (Some(p), s));
     Record {
         time: SystemTime::now(),
@@ -370,7 +387,7 @@ fn opening(req: &Request<Incoming>, peer: Peer) -> Record {
         upstream_version: None,
         session: None,
         // A POST's method is its message's, which is not read yet.
-        method: (*req.method() != Method::POST).then(|| req.method().as_str().to_owned()),
+        method: (head.method != Method::POST).then(|| head.method.as_str().to_owned()),
         request_id: None,
         upstream: None,
         tool: None,
@@ -390,6 +407,6 @@ fn opening(req: &Request<Incoming>, peer: Peer) -> Record {
         arguments: Payload::None,
         result: Payload::None,
         tokens: None,
-        http_version: if req.version() == http::Version::HTTP_2 { "2" } else { "1.1" },
+        http_version: if head.version == http::Version::HTTP_2 { "2" } else { "1.1" },
     }
 }

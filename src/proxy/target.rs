@@ -7,6 +7,9 @@ use http::{Method, Uri, request::Parts, uri::PathAndQuery};
 use super::error::{Cause, is_served};
 use crate::snapshot::{Route, Snapshot};
 
+/// Where HTTP+SSE has its stream and takes messages, beside the endpoint.
+const STREAM: &str = "/sse";
+const MESSAGES: &str = "/messages";
 const WELL_KNOWN: &str = "/.well-known/";
 /// RFC 8414, RFC 9728 and OpenID Connect Discovery.
 const DOCUMENTS: [&str; 3] =
@@ -17,6 +20,8 @@ const DOCUMENTS: [&str; 3] =
 pub(super) enum Place<'a> {
     /// The endpoint, or one upstream of it by name.
     Endpoint(Option<&'a str>, Option<&'a str>),
+    /// The stream of HTTP+SSE or the address for its messages, of the endpoint or of one upstream.
+    HttpSse(Option<&'a str>),
     /// A document below `/.well-known/`: its path as the upstream of the endpoint would have it.
     Document(&'a Uri),
 }
@@ -28,6 +33,8 @@ pub(super) struct Target<'a> {
     pub route: &'a Arc<Route>,
     /// A path and query other than the upstream's own.
     pub forward: Option<PathAndQuery>,
+    /// Over HTTP+SSE: where messages are posted.
+    pub messages: Option<String>,
 }
 
 /// Reads the path and checks the method.
@@ -40,6 +47,10 @@ pub(super) fn locate<'a>(snapshot: &Snapshot, head: &'a Parts) -> Result<Place<'
         let relayed = snapshot.passthrough() && head.method == Method::GET;
         return if relayed { Ok(Place::Document(&head.uri)) } else { Err(Cause::NoRoute) };
     }
+    if let Some((method, name)) = http_sse(snapshot, path) {
+        let fits = head.method == method;
+        return if fits { Ok(Place::HttpSse(name)) } else { Err(Cause::MethodNotAllowed) };
+    }
     let name = endpoint(base(snapshot), path).ok_or(Cause::NoRoute)?;
     if !is_served(&head.method) {
         return Err(Cause::MethodNotAllowed);
@@ -50,7 +61,8 @@ pub(super) fn locate<'a>(snapshot: &Snapshot, head: &'a Parts) -> Result<Place<'
 /// Whether anything is at this path, for OPTIONS.
 #[must_use]
 pub(super) fn exists(snapshot: &Snapshot, uri: &Uri) -> bool {
-    is_document(uri.path()) || endpoint(base(snapshot), uri.path()).is_some()
+    let path = uri.path();
+    is_document(path) || endpoint(base(snapshot), path).is_some() || http_sse(snapshot, path).is_some()
 }
 
 impl Place<'_> {
@@ -61,16 +73,19 @@ impl Place<'_> {
     pub(super) fn resolve(self, snapshot: &Snapshot) -> Result<Target<'_>, Cause> {
         match self {
             Self::Endpoint(name, query) => {
-                let route = match name {
-                    Some(name) => snapshot.doors.get(name),
-                    None => Some(&snapshot.endpoint),
-                };
-                let route = route.ok_or(Cause::NoRoute)?;
-                Ok(Target { route, forward: query.and_then(|q| with_query(route, q)) })
+                let route = route(snapshot, name)?;
+                let forward = query.and_then(|q| with_query(route, q));
+                Ok(Target { route, forward, messages: None })
+            }
+            Self::HttpSse(name) => {
+                let route = route(snapshot, name)?;
+                let name = name.map(|name| format!("/{name}")).unwrap_or_default();
+                let messages = format!("{}{MESSAGES}{name}", beside(snapshot));
+                Ok(Target { route, forward: None, messages: Some(messages) })
             }
             Self::Document(uri) => {
                 let route = &snapshot.endpoint;
-                Ok(Target { route, forward: document_path(snapshot, route, uri) })
+                Ok(Target { route, forward: document_path(snapshot, route, uri), messages: None })
             }
         }
     }
@@ -78,6 +93,32 @@ impl Place<'_> {
 
 fn base(snapshot: &Snapshot) -> &str {
     snapshot.config.server.path.trim_end_matches('/')
+}
+
+fn route<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<&'a Arc<Route>, Cause> {
+    match name {
+        Some(name) => snapshot.doors.get(name).ok_or(Cause::NoRoute),
+        None => Ok(&snapshot.endpoint),
+    }
+}
+
+/// The folder that the endpoint is in, where HTTP+SSE has its paths.
+fn beside(snapshot: &Snapshot) -> &str {
+    let base = base(snapshot);
+    &base[..base.rfind('/').unwrap_or(0)]
+}
+
+/// A path of HTTP+SSE, with the method that it is for. What the endpoint or an upstream has as its own is none.
+fn http_sse<'a>(snapshot: &Snapshot, path: &'a str) -> Option<(Method, Option<&'a str>)> {
+    let rest = path.strip_prefix(beside(snapshot))?;
+    let (method, rest) = match rest.strip_prefix(STREAM) {
+        Some(rest) => (Method::GET, rest),
+        None => (Method::POST, rest.strip_prefix(MESSAGES)?),
+    };
+    let found = endpoint("", rest)?;
+    let other = endpoint(base(snapshot), path);
+    let is_taken = other.is_some_and(|name| name.is_none_or(|name| snapshot.doors.contains_key(name)));
+    (!is_taken).then_some((method, found))
 }
 
 /// `Some(None)` for the endpoint itself, `Some(Some(name))` below it. A trailing slash is the same place.

@@ -25,7 +25,8 @@ use crate::{
     store::Store,
     text::tokens,
     upstream::{
-        Caller, LOCAL, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream, stdio::StdioUpstream,
+        Caller, LOCAL, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream,
+        http_sse::HttpSseUpstream, stdio::StdioUpstream,
     },
 };
 
@@ -195,7 +196,12 @@ fn server(
         Target::Http(url) => {
             let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
             let host = url.host().unwrap_or_default();
-            (Arc::new(HttpUpstream::new(spec)?), host.into(), port, url.path_and_query().cloned())
+            let upstream: Arc<dyn Upstream> = if spec.http_sse {
+                Arc::new(HttpSseUpstream::new(spec, tasks, stop.clone())?)
+            } else {
+                Arc::new(HttpUpstream::new(spec)?)
+            };
+            (upstream, host.into(), port, url.path_and_query().cloned())
         }
         Target::Command(command) => {
             let upstream = StdioUpstream::new(spec, command, tasks, stop.clone());

@@ -264,6 +264,7 @@ fn spec_of_all(config: &Config, name: &Arc<str>) -> config::Upstream {
         name: Arc::clone(name),
         target: Target::All,
         protocol: None,
+        http_sse: false,
         prefix: String::new(),
         tools: Globs::any(),
         headers: BTreeMap::new(),

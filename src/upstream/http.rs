@@ -189,7 +189,7 @@ fn is_redirect(status: StatusCode) -> bool {
 
 /// RFC 3986 section 5, as far as a `Location` for MCP needs it: an absolute URL, `//authority/path`, or
 /// an absolute or relative path without dot segments.
-fn resolve(base: &Uri, location: &str) -> Option<Uri> {
+pub(super) fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next().unwrap_or_default();
     if let Ok(uri) = location.parse::<Uri>()
         && uri.scheme().is_some()
@@ -212,7 +212,7 @@ fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     format!("{scheme}://{authority}{folder}{location}").parse().ok()
 }
 
-fn same_authority(a: &Uri, b: &Uri) -> bool {
+pub(super) fn same_authority(a: &Uri, b: &Uri) -> bool {
     let port = |u: &Uri| u.port_u16().or(if u.scheme_str() == Some("https") { Some(443) } else { Some(80) });
     let host = |u: &Uri| u.host().map(str::to_ascii_lowercase);
     a.scheme() == b.scheme() && host(a) == host(b) && port(a) == port(b)

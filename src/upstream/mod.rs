@@ -5,7 +5,9 @@ mod backoff;
 pub mod builtin;
 pub mod catalog;
 pub mod http;
+pub mod http_sse;
 pub mod legacy;
+mod shown;
 pub mod stdio;
 pub(crate) mod tls;
 

@@ -22,7 +22,7 @@ class Gateway:
     """One running gateway in front of `upstream`: a URL, a command as a list, None for the built-in tools, or several of
     these by name, each with more lines of its table: `{name: (upstream, more)}`."""
 
-    def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra=""):
+    def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra="", protocol=None):
         if bench.binary is None:
             raise Skipped("no gateway in a direct run")
         self.bench, self.name = bench, name
@@ -33,10 +33,10 @@ class Gateway:
         self.url = f"{self.scheme}://127.0.0.1:{self.port}/mcp"
         self.journal = self.folder / "audit.jsonl"
         self.config = self.folder / "smartgate.toml"
-        self.config.write_text(self._text(upstream, tls, key, journal, extra))
+        self.config.write_text(self._text(upstream, tls, key, journal, extra, protocol))
         self.start()
 
-    def _text(self, upstream, tls, key, journal, extra):
+    def _text(self, upstream, tls, key, journal, extra, protocol):
         server = f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
         if tls:
             server += f'tls = {{ cert = "{tls.cert}", key = "{tls.key}" }}\n'
@@ -45,7 +45,8 @@ class Gateway:
             secret = self.folder / "key.secret"
             secret.write_text(KEY_SECRET)
             auth = f'[auth]\nmode = "keys"\n[[keys]]\nname = "real-tests"\nfile = "{secret}"\n'
-        several = upstream if isinstance(upstream, dict) else {"real": (upstream, 'prefix = ""')}
+        more = 'prefix = ""' + (f'\nprotocol = "{protocol}"' if protocol is not None else "")
+        several = upstream if isinstance(upstream, dict) else {"real": (upstream, more)}
         tables = "".join(f"[upstreams.{name}]\n{place(of)}\n{more}\n" for name, (of, more) in several.items())
         return (
             f'{server}[admin]\nlisten = "127.0.0.1:{self.admin}"\n{auth}{tables}'

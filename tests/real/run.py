@@ -22,6 +22,7 @@ import builtin
 import collector
 import conformance
 import conformance_client
+import http_sse
 import matrix
 import readme_demo
 import sigkill
@@ -29,7 +30,7 @@ import stdio
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, stdio, bridge, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
+MODULES = (matrix, stdio, bridge, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 

@@ -55,11 +55,19 @@ impl Checker<'_> {
         if matches!(target, Target::Command(_)) && !upstream.headers.is_empty() {
             self.findings.warn(at, format!("`{}` has no effect: a command gets no headers", of("headers")));
         }
+        let spoken = word(upstream.protocol.as_ref(), PROTOCOL);
+        let http_sse = matches!(spoken, file::Protocol::Sse | file::Protocol::V20241105);
+        if http_sse && matches!(target, Target::Command(_)) {
+            let at = upstream.protocol.as_ref().and_then(|p| p.at);
+            let message = format!("`{}`: HTTP+SSE needs a `url`", of("protocol"));
+            self.findings.problem(at, message);
+        }
         let prefix = if several && target != Target::Builtin { name } else { "" };
         Upstream {
             show: self.show(name, &mut upstream, storage),
             name: Arc::from(name),
-            protocol: protocol(word(upstream.protocol.as_ref(), PROTOCOL)).map(str::to_owned),
+            protocol: protocol(spoken).map(str::to_owned),
+            http_sse,
             prefix: self.prefix(&of("prefix"), upstream.prefix.as_ref(), prefix),
             tools: self.tools(&of("tools"), upstream.tools),
             headers: self.headers(&of("headers"), upstream.headers),
@@ -175,6 +183,9 @@ fn protocol(written: file::Protocol) -> Option<&'static str> {
         file::Protocol::V20251125 => Some("2025-11-25"),
         file::Protocol::V20250618 => Some("2025-06-18"),
         file::Protocol::V20250326 => Some("2025-03-26"),
+        file::Protocol::V20241105 => Some("2024-11-05"),
+        // The newest is offered, and the server answers with its own.
+        file::Protocol::Sse => Some("2025-11-25"),
     }
 }
 

@@ -1,14 +1,9 @@
-//! HTTP responses: statuses, media types and bodies.
+//! The HTTP status of an answer.
 
-use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use serde_json::json;
+use http::StatusCode;
 
-use super::{mapping, outbox::Events};
-use crate::upstream::ResponseBody;
+use super::mapping;
 
-const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 /// Errors that a modern server answers with HTTP 400 (2026-07-28, streamable HTTP).
 const BAD_REQUEST: std::ops::RangeInclusive<i64> = -32022..=-32020;
@@ -21,36 +16,4 @@ pub(super) fn status(answer: &[u8]) -> StatusCode {
         Some(code) if BAD_REQUEST.contains(&code) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }
-}
-
-pub(super) fn refusal(status: StatusCode, id: Option<&str>, why: &str) -> Response<ResponseBody> {
-    let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
-    let error = json!({"code": INVALID_REQUEST, "message": why});
-    answered(status, format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#).into())
-}
-
-pub(super) fn answered(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
-    let mut response = with_body(Full::new(body).map_err(|never| match never {}).boxed_unsync());
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-pub(super) fn empty(status: StatusCode) -> Response<ResponseBody> {
-    let mut response = with_body(Full::default().map_err(|never| match never {}).boxed_unsync());
-    *response.status_mut() = status;
-    response
-}
-
-pub(super) fn stream(events: Events) -> Response<ResponseBody> {
-    let mut response = with_body(events.boxed_unsync());
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
-}
-
-fn with_body(body: ResponseBody) -> Response<ResponseBody> {
-    Response::new(body)
 }

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{framing::as_line, hear::Audience, noise::Noise, outbox::Outbox};
+use super::{framing::as_line, hear::Audience, noise::Noise};
+use crate::upstream::shown::outbox::Outbox;
 
 /// Calls open on one child. Those whose client has left go first.
 const OPEN_CALLS: usize = 1024;

@@ -17,9 +17,11 @@ use super::{
     framing::{self, Long},
     inbox::Inbox,
     mapping,
-    outbox::{Outbox, Sent},
 };
-use crate::mcp::message::{Kind, Message};
+use crate::{
+    mcp::message::{Kind, Message},
+    upstream::shown::outbox::{Outbox, Sent},
+};
 
 /// Questions of a child that are open.
 const QUESTIONS: usize = 1024;

@@ -2,74 +2,39 @@
 //! what it asked to hear.
 
 use std::{
-    collections::VecDeque,
     sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
 use bytes::Bytes;
 
-use super::{
-    calls::lock,
-    outbox::{Outbox, Reader, Sent, outbox},
-    wishes::Wishes,
+use super::{calls::lock, wishes::Wishes};
+use crate::upstream::shown::{
+    mailbox::{Lost, Mailbox},
+    outbox::{Outbox, Reader, Sent},
 };
-
-/// Messages, and bytes of them, that wait for a stream.
-const HELD: usize = 64;
-const HELD_BYTES: usize = 256 * 1024;
-
-/// A message that no stream took, with its id if it is a request.
-pub(super) type Lost = Option<String>;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    state: Mutex<State>,
+    mailbox: Mailbox,
     wishes: Mutex<Wishes>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    stream: Option<Outbox>,
-    held: VecDeque<(Bytes, Lost)>,
-    bytes: usize,
-    closed: bool,
 }
 
 impl Inbox {
     /// Opens the GET stream, with what waits for it. One that is open ends: its client has come back.
     pub(super) async fn open(&self) -> Reader {
-        let (stream, reader) = outbox();
-        let held = {
-            let mut state = self.state();
-            state.stream = (!state.closed).then(|| stream.clone());
-            state.bytes = 0;
-            std::mem::take(&mut state.held)
-        };
-        for (message, _) in held {
-            stream.event(message, Duration::ZERO).await;
-        }
-        reader
+        self.mailbox.open().await
     }
 
     /// The GET stream, while somebody reads it.
     pub(super) fn stream(&self) -> Option<Outbox> {
-        self.state().stream.clone().filter(Outbox::is_open)
+        self.mailbox.stream()
     }
 
     /// Keeps a message for the next stream; gives the ids of requests that had to make room.
     pub(super) fn hold(&self, message: Bytes, id: Lost) -> Vec<String> {
-        let mut state = self.state();
-        state.bytes += message.len();
-        state.held.push_back((message, id));
-        let mut lost = Vec::new();
-        while state.held.len() > HELD || state.bytes > HELD_BYTES {
-            let Some((message, id)) = state.held.pop_front() else { break };
-            state.bytes -= message.len();
-            lost.extend(id);
-        }
-        lost
+        self.mailbox.hold(message, id)
     }
 
     /// Tells a client that hears broadcasts; what does not fit is lost.
@@ -82,8 +47,7 @@ impl Inbox {
 
     /// Ends the stream for good.
     pub(super) fn close(&self) {
-        let mut state = self.state();
-        *state = State { closed: true, ..State::default() };
+        self.mailbox.close();
     }
 
     pub(super) fn wishes(&self) -> MutexGuard<'_, Wishes> {
@@ -93,39 +57,5 @@ impl Inbox {
     /// Whether somebody listens for news that were asked for.
     pub(super) fn expects_news(&self) -> bool {
         self.stream().is_some() && !self.wishes().subscribed().is_empty()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{super::outbox::Item, *};
-
-    fn event(item: Option<Item>) -> Option<Bytes> {
-        match item {
-            Some(Item::Event(message, _)) => Some(message),
-            _ => None,
-        }
-    }
-
-    #[tokio::test]
-    async fn what_waits_is_bounded_and_comes_first_on_the_next_stream() {
-        let inbox = Inbox::default();
-        for n in 0..HELD + 2 {
-            let lost = inbox.hold(format!("{n}").into(), (n % 2 == 1).then(|| n.to_string()));
-            assert_eq!(lost, if n == HELD + 1 { vec!["1".to_owned()] } else { Vec::new() });
-        }
-        let mut reader = inbox.open().await;
-        assert_eq!(event(reader.recv().await).unwrap(), "2");
-        let mut next = inbox.open().await;
-        while let Some(item) = reader.recv().await {
-            assert!(event(Some(item)).is_some());
-        }
-        inbox.close();
-        assert!(next.recv().await.is_none());
-        assert!(inbox.hold(vec![b'x'; HELD_BYTES + 1].into(), None).is_empty());
     }
 }

@@ -15,7 +15,6 @@ mod host;
 mod inbox;
 mod mapping;
 mod noise;
-mod outbox;
 mod peer;
 mod reap;
 mod session;
@@ -31,13 +30,19 @@ use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    answer::{answered, empty, refusal, status, stream},
+    answer::status,
     host::Host,
-    outbox::{Events, Item},
     peer::{Leaving, Peer},
-    session::{Owner, Session},
+    session::Session,
 };
-use super::{BoxFuture, Caller, ResponseBody, Upstream, UpstreamError};
+use super::{
+    BoxFuture, Caller, ResponseBody, Upstream, UpstreamError,
+    shown::{
+        answer::{answered, empty, refusal, stream},
+        outbox::{Events, Item, Waits},
+        owner::Owner,
+    },
+};
 use crate::{
     config,
     mcp::{
@@ -226,13 +231,13 @@ impl Host {
         let (mut reader, waiting) = call.map_err(|e| self.unsent(&e))?;
         match reader.recv().await {
             Some(Item::Answer(answer)) => {
-                waiting.done();
+                Box::new(waiting).done();
                 let status = if era == Era::Modern { status(&answer) } else { StatusCode::OK };
                 Ok(answered(status, answer))
             }
             Some(Item::Event(first, _)) => Ok(stream(Events::of_call(first, reader, waiting))),
             Some(Item::Failed(why)) => {
-                waiting.done();
+                Box::new(waiting).done();
                 Err(UpstreamError::Protocol(self.says(&why)))
             }
             None => Err(UpstreamError::Protocol(self.says("gave no answer"))),

@@ -20,9 +20,12 @@ use super::{
     hear::Audience,
     mapping,
     noise::Noise,
-    outbox::{Item, Reader, outbox},
 };
-use crate::{config, mcp::message::Message};
+use crate::{
+    config,
+    mcp::message::Message,
+    upstream::shown::outbox::{Item, Reader, Waits, outbox},
+};
 
 /// Lines that wait for a child to read them.
 const ORDERS: usize = 16;
@@ -129,11 +132,11 @@ impl Peer {
                     }
                 }
                 Some(Item::Answer(answer)) => {
-                    waiting.done();
+                    Box::new(waiting).done();
                     return Ok(answer);
                 }
                 Some(Item::Failed(why)) => {
-                    waiting.done();
+                    Box::new(waiting).done();
                     return Err(why);
                 }
                 None => return Err("gave no answer".into()),
@@ -214,16 +217,14 @@ pub(super) struct Waiting {
     done: bool,
 }
 
-impl Waiting {
-    /// When the gateway gives up; `None` if it does not, or the call is not open any more.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+impl Waits for Waiting {
+    fn deadline(&self) -> Option<Instant> {
         let heard = self.peer.core.state().calls.get(&self.own)?.heard;
         let Leaving { began, first, next, .. } = self.leaving;
         heard.map_or_else(|| began.checked_add(first), |heard| heard.checked_add(next))
     }
 
-    /// The answer has come, or none will.
-    pub(super) fn done(mut self) {
+    fn done(mut self: Box<Self>) {
         self.done = true;
     }
 }

@@ -13,25 +13,12 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{calls::lock, inbox::Inbox, peer::Peer};
-use crate::upstream::{Caller, backoff::Backoff};
+use crate::upstream::{backoff::Backoff, shown::owner::Owner};
 
 /// Longest pause between two starts of a command that keeps ending.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A child that lived this long was a good one.
 const STEADY: Duration = Duration::from_secs(10);
-
-/// Whom a session belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
-    tenant: Arc<str>,
-    name: Arc<str>,
-}
-
-impl From<&Caller> for Owner {
-    fn from(caller: &Caller) -> Self {
-        Self { tenant: Arc::clone(&caller.tenant), name: Arc::clone(&caller.name) }
-    }
-}
 
 /// One session.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::{
     host::{Host, result},
     inbox::Inbox,
     mapping,
-    session::{Owner, Session},
+    session::Session,
 };
 use crate::{
     mcp::{
@@ -18,7 +18,7 @@ use crate::{
         message::Message,
         version::{is_known, is_modern},
     },
-    upstream::UpstreamError,
+    upstream::{UpstreamError, shown::owner::Owner},
 };
 
 /// Sessions that are kept. Where there is no room the one that was forgotten longest makes it.

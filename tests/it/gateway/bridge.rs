@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// A modern server that echoes what it was called with.
-async fn modern_server() -> Fake {
+pub(super) async fn modern_server() -> Fake {
     Fake::speaking(Speaks::Modern, |seen| async move { modern_answer(&seen) }).await
 }
 
@@ -49,7 +49,7 @@ async fn in_session(gate: &Gateway, path: &str, session: &str, body: String) -> 
     gate.call(request.header("mcp-protocol-version", "2025-06-18"), body).await
 }
 
-fn names(list: &Value) -> Vec<String> {
+pub(super) fn names(list: &Value) -> Vec<String> {
     let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{list}"));
     tools.iter().map(|t| t["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -148,7 +148,7 @@ async fn what_both_speak_is_not_translated() {
 }
 
 /// A legacy server, a modern one and the built-in tools behind one endpoint.
-async fn several(config: &str) -> (Fake, Fake, Gateway) {
+pub(super) async fn several(config: &str) -> (Fake, Fake, Gateway) {
     let (old, new) = (Fake::plain().await, modern_server().await);
     let upstreams = format!(
         "upstreams.old.url = \"{}\"\nupstreams.new.url = \"{}\"\nupstreams.smart.builtin = true\n{config}",

@@ -11,6 +11,7 @@ mod catalog;
 mod crowd;
 mod drain;
 mod errors;
+mod http_sse;
 mod journal;
 mod keys;
 mod leaving;

@@ -28,6 +28,7 @@ use smartgate::{
 fn config(url: &str) -> Config {
     Config {
         smart: Default::default(),
+        http_sse: false,
         name: "files".into(),
         target: Target::Http(url.parse().unwrap()),
         protocol: None,

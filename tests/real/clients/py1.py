@@ -8,7 +8,15 @@ import httpx
 from common import Notices, arguments, finish, tls_context, tool_text, walk_extra
 
 from mcp import ClientSession, types
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+
+
+def connect(args, http: httpx.AsyncClient):
+    """A stream's own path means HTTP+SSE, the transport of 2024-11-05."""
+    if args.url.endswith("/sse"):
+        return sse_client(args.url, headers=args.headers)
+    return streamable_http_client(args.url, http_client=http)
 
 
 async def cancelled_call(session: ClientSession, name: str, args: dict) -> bool:
@@ -52,7 +60,7 @@ async def main() -> None:
         progress.append([value, total])
 
     http = httpx.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
-    async with http, streamable_http_client(args.url, http_client=http) as (read, write, _session_id):
+    async with http, connect(args, http) as (read, write, *_session_id):
         answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model} if "extra" in plan else {}
         hears = {"message_handler": notices.message, "logging_callback": notices.log}
         async with ClientSession(read, write, **answers, **hears) as session:

@@ -74,6 +74,9 @@ struct Address {
     process: u64,
     #[serde(rename = "sn")]
     stream: u64,
+    /// Where its messages go, so that a session never comes to another server than its own.
+    #[serde(rename = "sm")]
+    messages: String,
 }
 
 impl HttpSse {
@@ -97,7 +100,7 @@ impl HttpSse {
             }
             streams.insert(stream, queue);
         }
-        let address = Address { process: self.shared.process, stream };
+        let address = Address { process: self.shared.process, stream, messages: messages.to_owned() };
         let principal = principal(&head.extensions);
         let sealed = self.shared.sealer.seal(Purpose::Session, &principal, LIFETIME, &address);
         let first = format!("event: endpoint\ndata: {messages}?sessionId={sealed}\n\n");
@@ -114,7 +117,7 @@ impl HttpSse {
             .query()
             .and_then(|q| q.split('&').find_map(|p| p.strip_prefix("sessionId=")))
             .and_then(|sealed| self.shared.sealer.open::<Address>(Purpose::Session, &principal, sealed).ok())
-            .filter(|address| address.process == self.shared.process);
+            .filter(|a| a.process == self.shared.process && a.messages == request.uri().path());
         let queue = address.and_then(|a| self.shared.lock().get(&a.stream).cloned());
         let Some(queue) = queue else {
             return Refusal::session_not_found().response(None, request.headers());

@@ -36,6 +36,8 @@ pub(super) async fn pass(response: Response<ResponseBody>, id: Option<&str>, eve
                 }
             }
         }
+        // A refusal of what is owed no answer.
+        Some(Framing::Json) if id.is_none() => {}
         Some(Framing::Json) => match messages::whole(response.into_body()).await {
             Ok(text) if matches!(message::parse(&text), Ok(Body::Object(_))) => {
                 drop(events.raw(frame(&text)).await);

@@ -39,6 +39,7 @@ impl Running {
     fn on(address: std::net::SocketAddr, protocol: Option<&str>, timeout: Duration) -> Self {
         let upstream = Upstream {
             smart: Default::default(),
+            http_sse: false,
             name: "peer".into(),
             target: Target::Http(format!("http://{address}/mcp").parse().expect("a URL")),
             protocol: None,

@@ -58,6 +58,7 @@ fn upstream(address: SocketAddr) -> HttpUpstream {
     let timeout = Duration::from_secs(10);
     HttpUpstream::new(&config::Upstream {
         smart: Default::default(),
+        http_sse: false,
         show: Default::default(),
         name: "peer".into(),
         target: Target::Http(format!("http://{address}/mcp").parse().unwrap()),

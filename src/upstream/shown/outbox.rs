@@ -17,10 +17,9 @@ use bytes::Bytes;
 use http_body::Frame;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::{Sleep, sleep_until, timeout},
+    time::{Instant, Sleep, sleep_until, timeout},
 };
 
-use super::peer::Waiting;
 use crate::{mcp::sse, upstream::BodyError};
 
 /// KiB of messages that wait for a client; each counts as 1 KiB at least.
@@ -28,7 +27,7 @@ const ROOM: u32 = 4 * 1024;
 
 /// What waits.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(in crate::upstream) enum Item {
     /// A notification or a request of the child; it gives its room back when dropped.
     Event(Bytes, OwnedSemaphorePermit),
     /// The response. The last item.
@@ -39,7 +38,7 @@ pub(super) enum Item {
 
 /// How an event fared.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(in crate::upstream) enum Sent {
     /// It waits or is taken.
     Yes,
     /// There was no room.
@@ -50,7 +49,7 @@ pub(super) enum Sent {
 
 /// The end that messages go into.
 #[derive(Debug, Clone)]
-pub(super) struct Outbox {
+pub(in crate::upstream) struct Outbox {
     items: mpsc::UnboundedSender<Item>,
     room: Arc<Semaphore>,
     /// The reader was waited for in vain; it is not again until it has read.
@@ -58,17 +57,17 @@ pub(super) struct Outbox {
 }
 
 /// The end that they come out of.
-pub(super) type Reader = mpsc::UnboundedReceiver<Item>;
+pub(in crate::upstream) type Reader = mpsc::UnboundedReceiver<Item>;
 
 /// An empty queue.
-pub(super) fn outbox() -> (Outbox, Reader) {
+pub(in crate::upstream) fn outbox() -> (Outbox, Reader) {
     let (items, reader) = mpsc::unbounded_channel();
     (Outbox { items, room: Arc::new(Semaphore::new(ROOM as usize)), stalled: Arc::default() }, reader)
 }
 
 impl Outbox {
     /// Puts a message in. Where there is no room, waits for as long as `patience`.
-    pub(super) async fn event(&self, message: Bytes, patience: Duration) -> Sent {
+    pub(in crate::upstream) async fn event(&self, message: Bytes, patience: Duration) -> Sent {
         let size = u32::try_from(message.len() / 1024 + 1).unwrap_or(ROOM).min(ROOM);
         let room = Arc::clone(&self.room);
         let place = match Arc::clone(&room).try_acquire_many_owned(size) {
@@ -98,28 +97,37 @@ impl Outbox {
     }
 
     /// Ends the exchange with its response.
-    pub(super) fn answer(&self, message: Bytes) {
+    pub(in crate::upstream) fn answer(&self, message: Bytes) {
         // A client that has left needs none.
         drop(self.items.send(Item::Answer(message)));
     }
 
     /// Ends the exchange without one.
-    pub(super) fn fail(&self, why: &Arc<str>) {
+    pub(in crate::upstream) fn fail(&self, why: &Arc<str>) {
         drop(self.items.send(Item::Failed(Arc::clone(why))));
     }
 
     /// Whether somebody may still read.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::upstream) fn is_open(&self) -> bool {
         !self.items.is_closed()
     }
 }
 
+/// That somebody waits for a call; dropped before it is done, nobody does any more.
+pub(in crate::upstream) trait Waits: Send + std::fmt::Debug {
+    /// When the gateway gives up; `None` if it does not, or the call is not open any more.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// The answer has come, or none will.
+    fn done(self: Box<Self>);
+}
+
 /// The messages of a queue as an event stream.
 #[derive(Debug)]
-pub(super) struct Events {
+pub(in crate::upstream) struct Events {
     first: Option<Bytes>,
     reader: Reader,
-    waiting: Option<Waiting>,
+    waiting: Option<Box<dyn Waits>>,
     failing: Option<Arc<str>>,
     patience: Option<Pin<Box<Sleep>>>,
     ended: bool,
@@ -127,12 +135,12 @@ pub(super) struct Events {
 
 impl Events {
     /// The rest of an exchange whose first message has come.
-    pub(super) fn of_call(first: Bytes, reader: Reader, waiting: Waiting) -> Self {
-        Self { first: Some(first), waiting: Some(waiting), ..Self::open(reader) }
+    pub(in crate::upstream) fn of_call(first: Bytes, reader: Reader, waiting: impl Waits + 'static) -> Self {
+        Self { first: Some(first), waiting: Some(Box::new(waiting)), ..Self::open(reader) }
     }
 
     /// A stream that no call waits for.
-    pub(super) fn open(reader: Reader) -> Self {
+    pub(in crate::upstream) fn open(reader: Reader) -> Self {
         Self { first: None, reader, waiting: None, failing: None, patience: None, ended: false }
     }
 }
@@ -185,7 +193,7 @@ impl http_body::Body for Events {
 impl Events {
     /// Whether the call has had its time. What is said of other things on its stream does not count.
     fn is_given_up(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(deadline) = self.waiting.as_ref().and_then(Waiting::deadline) else { return false };
+        let Some(deadline) = self.waiting.as_ref().and_then(|w| w.deadline()) else { return false };
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if patience.deadline() != deadline {
             patience.as_mut().reset(deadline);
