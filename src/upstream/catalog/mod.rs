@@ -187,7 +187,8 @@ impl Catalog {
     /// Asks a modern upstream, when the first legacy client comes, whether it serves such clients by itself.
     pub async fn before_legacy(&self, upstream: &Arc<dyn Upstream>) {
         let unknown = |f: &Arc<Found>| f.era == Era::Modern && f.serves_legacy.is_none();
-        if !self.found.load().as_ref().is_some_and(unknown) {
+        // A revision that the configuration fixes ends the asking.
+        if self.fixed.is_some() || !self.found.load().as_ref().is_some_and(unknown) {
             return;
         }
         let _one_at_a_time = self.asking.lock().await;
