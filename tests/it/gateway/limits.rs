@@ -88,7 +88,7 @@ async fn without_keys_and_a_written_rate_there_is_none() {
 
 #[tokio::test]
 async fn calls_in_flight_are_bounded_and_streams_do_not_count() {
-    let fake = Fake::speaking(Speaks::Modern, |seen| async move {
+    let fake = Fake::speaking(Speaks::Both, |seen| async move {
         if seen.json()["params"]["name"] == "hang" {
             return std::future::pending().await;
         }
