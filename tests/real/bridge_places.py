@@ -4,8 +4,9 @@ Owns the two gateways, and the plan of each place. Servers that speak both eras 
 so that each stands on either side of the bridge.
 """
 import upstreams
+from calls import PREFIX
 from gateway import Gateway
-from harness import HERE, NODE, PYTHON2
+from harness import HERE, NODE, PYTHON2, http, wait_until
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 PYTHON = {
@@ -134,9 +135,18 @@ def steps_of_all():
     return steps
 
 
+def listed(url):
+    """Whether the lists of all members are there; a gateway is ready before it has asked each of them."""
+    about = {f"{PREFIX}/protocolVersion": MODERN, f"{PREFIX}/clientCapabilities": {}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": about}}
+    text = http(url, body, {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"})[2]
+    return all(f'"{member}__' in text for member in MEMBERS)
+
+
 def place(bench, name):
     if name == ALL:
         whole = bench.once("bridge-all", lambda: aggregate(bench))
+        bench.once("bridge-all lists", lambda: wait_until("lists of all members", lambda: listed(whole.url)))
         return Place(name, whole.url, bench.server("python").events, steps_of_all())
     one = bench.once("bridge", lambda: gateway(bench))
     kind = name.split("-")[0]
