@@ -3,6 +3,7 @@
 
 mod audited;
 mod bad_input;
+mod batches;
 mod bridge;
 mod broken_upstreams;
 mod budgets;
