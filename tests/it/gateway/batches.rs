@@ -24,7 +24,9 @@ async fn post_as(gate: &Gateway, key: &str, body: String) -> Answer {
 }
 
 fn ids(answer: &Answer) -> Vec<Value> {
-    answer.json().as_array().expect(answer.text()).iter().map(|m| m["id"].clone()).collect()
+    let answers = answer.json();
+    let answers = answers.as_array().unwrap_or_else(|| panic!("{}", answer.text()));
+    answers.iter().map(|m| m["id"].clone()).collect()
 }
 
 #[tokio::test]
