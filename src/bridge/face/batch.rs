@@ -101,16 +101,28 @@ where
     for (at, message) in batch.into_iter().enumerate() {
         let (work, places) = (run(message), Arc::clone(&places));
         running.spawn(async move {
-            let _place = places.acquire_owned().await;
+            let Ok(_place) = places.acquire_owned().await else {
+                return (at, Err(super::inner::broken("the batch was left")));
+            };
             (at, work.await)
         });
     }
+    let _closing = Closing(places);
     while let Some(done) = running.join_next().await {
         if let Ok((at, answer)) = done {
             answers[at] = Some(answer);
         }
     }
     answers
+}
+
+/// Keeps those that wait from taking the places of those that are aborted.
+struct Closing(Arc<Semaphore>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// One message's answer.
