@@ -7,29 +7,24 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{
-        Arc, PoisonError,
-        atomic::{AtomicU8, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
-    time::SystemTime,
 };
 
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    audit::{ExporterState, JournalState, Recorder, StartError},
+    audit::{Recorder, StartError},
     config::{CliOverrides, Config, Loaded},
     metrics::Metrics,
+    pages::Pages,
     proxy::{Desk, Gateway},
     reload::{Reloader, Trouble},
-    server::{
-        self, Drain, Options,
-        admin::{AdminState, Part, Readiness, serve_admin},
-        tls,
-    },
+    server::{self, Drain, Options, admin::serve_admin, tls},
     signal::Signals,
     snapshot::Snapshot,
-    upstream::catalog::State,
 };
 
 /// Why the program could not start.
@@ -74,9 +69,12 @@ pub async fn serve(
     let gateway = Arc::new(Gateway::new(snapshot, desk, Arc::clone(&metrics), tasks));
 
     let trouble = Trouble::default();
-    let phase = Arc::new(AtomicU8::new(SERVING));
-    let pages =
-        Pages { gateway: Arc::clone(&gateway), trouble: Arc::clone(&trouble), phase: Arc::clone(&phase) };
+    let draining = Arc::new(AtomicBool::new(false));
+    let pages = Pages {
+        gateway: Arc::clone(&gateway),
+        trouble: Arc::clone(&trouble),
+        draining: Arc::clone(&draining),
+    };
     started(&config, local(&listener), local(&admin));
     let pages_drain = Drain::default();
     let pages_task = tokio::spawn(serve_admin(admin, pages, pages_drain.clone()));
@@ -100,7 +98,7 @@ pub async fn serve(
     let serving = tokio::spawn(server::serve(listener, options, Arc::clone(&gateway), drain.clone()));
 
     signals.stop.next().await;
-    phase.store(DRAINING, Ordering::Relaxed);
+    draining.store(true, Ordering::Relaxed);
     let grace = gateway.snapshot.load().config.server.drain;
     tracing::info!(grace_s = grace.as_secs_f64(), "draining");
     let ending = drain.clone();
@@ -152,95 +150,3 @@ async fn start_recorder(
 
 /// How long catalogs have to end their own sessions, and children to end.
 const FAREWELL: std::time::Duration = std::time::Duration::from_secs(4);
-
-const SERVING: u8 = 0;
-const DRAINING: u8 = 1;
-
-/// What the admin pages show.
-struct Pages {
-    gateway: Arc<Gateway>,
-    trouble: Trouble,
-    phase: Arc<AtomicU8>,
-}
-
-impl AdminState for Pages {
-    fn readiness(&self) -> Readiness {
-        let status = self.gateway.desk.recorder.status();
-        let draining = self.phase.load(Ordering::Relaxed) == DRAINING;
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let snapshot = self.gateway.snapshot.load();
-        Readiness {
-            ready: !draining && !status.denying,
-            state: if draining { "draining" } else { "serving" },
-            upstreams: snapshot
-                .routes
-                .iter()
-                .map(|(n, r)| (n.to_string(), upstream(&r.catalog.state())))
-                .collect(),
-            configuration: match trouble {
-                None => Part::ok(),
-                Some(why) => Part { state: "not_reloaded", detail: Some(why) },
-            },
-            journal: journal(&status.journal),
-            exporter: exporter(&status.exporter),
-        }
-    }
-
-    fn metrics(&self) -> String {
-        let snapshot = self.gateway.snapshot.load();
-        for (name, route) in &snapshot.routes {
-            self.gateway
-                .metrics
-                .upstream_up(name, !matches!(route.catalog.state(), State::Unreachable { .. }));
-        }
-        self.gateway.metrics.encode()
-    }
-}
-
-fn upstream(state: &State) -> Part {
-    match state {
-        State::Learning => Part { state: "learning", detail: None },
-        State::Stale { tools } => Part {
-            state: "stale",
-            detail: Some(format!("{tools} tools known before the restart, not confirmed")),
-        },
-        State::Ready { tools, era, age_s, withheld } => {
-            let withheld = match withheld.as_slice() {
-                [] => String::new(),
-                names => format!(", withheld by their pins: {}", names.join(", ")),
-            };
-            let detail = format!("{tools} tools, {era}, confirmed {age_s} s ago{withheld}");
-            Part { state: "ok", detail: Some(detail) }
-        }
-        State::Unreachable { error, since_s } => {
-            Part { state: "unreachable", detail: Some(format!("for {since_s} s: {error}")) }
-        }
-        State::Unauthorized { tools } => Part {
-            state: "unauthorized",
-            detail: Some(format!(
-                "refuses the gateway's own requests; {tools} tools known from passing lists"
-            )),
-        },
-    }
-}
-
-fn journal(state: &JournalState) -> Part {
-    match state {
-        JournalState::Ok => Part::ok(),
-        JournalState::Failing { message, since } => failing(message, *since),
-    }
-}
-
-fn exporter(state: &ExporterState) -> Part {
-    match state {
-        ExporterState::Off => Part { state: "off", detail: None },
-        ExporterState::Ok => Part::ok(),
-        ExporterState::Failing { message, since } => failing(message, *since),
-    }
-}
-
-fn failing(why: &str, since: SystemTime) -> Part {
-    // A clock that was set back makes it 0 s.
-    let seconds = since.elapsed().unwrap_or_default().as_secs();
-    Part { state: "failing", detail: Some(format!("for {seconds} s: {why}")) }
-}

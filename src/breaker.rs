@@ -49,6 +49,15 @@ impl Breaker {
         self.lock().until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
+    /// `closed`, `open`, or `half_open` while a try is due.
+    pub(crate) fn state(&self) -> &'static str {
+        match self.rest() {
+            None => "closed",
+            Some(Duration::ZERO) => "half_open",
+            Some(_) => "open",
+        }
+    }
+
     /// Whether one may be asked now; else how long they are left alone.
     pub(crate) fn admit(&self) -> Result<(), Duration> {
         let now = Instant::now();

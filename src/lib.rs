@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod glob;
 pub mod mcp;
 pub mod metrics;
+pub mod pages;
 pub mod policy;
 pub mod proxy;
 pub mod reload;

@@ -14,6 +14,8 @@ pub struct Seen {
     pub upstream: Option<Arc<str>>,
     /// The revision that was spoken to it.
     pub upstream_version: Option<Arc<str>>,
+    /// Host and port of the replica that answered, where an upstream has several.
+    pub server: Option<(Arc<str>, u16)>,
     /// Whether the message was translated between eras.
     pub bridged: bool,
     /// Whether the client took the call back, so that it ends without an answer.

@@ -5,7 +5,7 @@
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{USAGE, print, usage};
 use crate::config::{self, AuthMode, CliOverrides, Config};
@@ -24,6 +24,8 @@ pub struct Args {
     config: Option<PathBuf>,
 }
 
+/// What hosts call the gateway.
+const NAME: &str = "smartgate";
 /// What stands where the secret belongs.
 const YOUR_KEY: &str = "YOUR_KEY";
 
@@ -57,8 +59,10 @@ const HOSTS: &[Host] = &[
 /// Where clients reach the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Name and URL: one, or one for each upstream while several are not shown as one.
-    pub servers: Vec<(String, String)>,
+    /// The URL of the endpoint, which shows several upstreams as one.
+    pub url: String,
+    /// Names and URLs of several upstreams, each alone.
+    pub alone: Vec<(String, String)>,
     /// Whether clients send a key.
     pub key: bool,
 }
@@ -69,15 +73,17 @@ impl Endpoints {
     pub fn of(config: &Config) -> Self {
         let scheme = if config.server.tls.is_some() { "https" } else { "http" };
         let base = format!("{scheme}://{}{}", authority(config), config.server.path);
-        let servers = match config.upstreams.as_slice() {
-            [_] => vec![("smartgate".to_owned(), base)],
+        let alone = match config.upstreams.as_slice() {
+            [_] => Vec::new(),
             several => several.iter().map(|u| (u.name.to_string(), format!("{base}/{}", u.name))).collect(),
         };
-        Self { servers, key: config.auth == AuthMode::Keys }
+        Self { url: base, alone, key: config.auth == AuthMode::Keys }
     }
 
-    fn entries(&self, entry: impl Fn(&str) -> Value) -> Value {
-        self.servers.iter().map(|(name, url)| (name.clone(), entry(url))).collect::<Map<_, _>>().into()
+    /// One line about the ways to one upstream alone, if there are several.
+    fn note(&self) -> Option<String> {
+        let each: Vec<_> = self.alone.iter().map(|(name, url)| format!("{name} {url}")).collect();
+        (!each.is_empty()).then(|| format!("Each upstream alone: {}", each.join(", ")))
     }
 
     /// `value` with the header that carries the key, if there is one.
@@ -116,13 +122,17 @@ pub fn run(args: Args) -> ExitCode {
     };
     match loaded {
         Ok(loaded) => {
-            let block = (host.block)(&Endpoints::of(&loaded.config));
+            let endpoints = Endpoints::of(&loaded.config);
+            let block = (host.block)(&endpoints);
             let key = if block.contains(YOUR_KEY) {
                 format!(", with your key for {YOUR_KEY}")
             } else {
                 String::new()
             };
             eprintln!("For {}{key}:", host.place);
+            if let Some(note) = endpoints.note().filter(|note| !block.contains(note)) {
+                eprintln!("{note}");
+            }
             print(&format!("{block}\n"))
         }
         Err(problems) => {
@@ -145,7 +155,7 @@ fn list() -> String {
 
 fn cursor(to: &Endpoints) -> String {
     let entry = |url: &str| to.with_headers(json!({ "url": url }), YOUR_KEY);
-    format!("{:#}", json!({ "mcpServers": to.entries(entry) }))
+    format!("{:#}", json!({ "mcpServers": { NAME: entry(&to.url) } }))
 }
 
 fn claude_desktop(to: &Endpoints) -> String {
@@ -161,26 +171,24 @@ fn claude_desktop(to: &Endpoints) -> String {
         args.extend(["--header", "Authorization:${AUTH_HEADER}"]);
         json!({ "command": "npx", "args": args, "env": { "AUTH_HEADER": format!("Bearer {YOUR_KEY}") } })
     };
-    format!("{:#}", json!({ "mcpServers": to.entries(entry) }))
+    format!("{:#}", json!({ "mcpServers": { NAME: entry(&to.url) } }))
 }
 
 fn claude_code(to: &Endpoints) -> String {
     let header =
         if to.key { format!(" --header \"Authorization: Bearer {YOUR_KEY}\"") } else { String::new() };
-    let line =
-        |(name, url): &(String, String)| format!("claude mcp add --transport http {name} {url}{header}");
-    to.servers.iter().map(line).collect::<Vec<_>>().join("\n")
+    format!("claude mcp add --transport http {NAME} {}{header}", to.url)
 }
 
 fn windsurf(to: &Endpoints) -> String {
     let entry = |url: &str| to.with_headers(json!({ "serverUrl": url }), YOUR_KEY);
-    format!("{:#}", json!({ "mcpServers": to.entries(entry) }))
+    format!("{:#}", json!({ "mcpServers": { NAME: entry(&to.url) } }))
 }
 
 /// VS Code asks for the key once and keeps it in its own secret storage.
 fn vscode(to: &Endpoints) -> String {
     let entry = |url: &str| to.with_headers(json!({ "type": "http", "url": url }), "${input:smartgate-key}");
-    let mut block = json!({ "servers": to.entries(entry) });
+    let mut block = json!({ "servers": { NAME: entry(&to.url) } });
     if to.key {
         let input = json!({
             "type": "promptString",
@@ -195,15 +203,15 @@ fn vscode(to: &Endpoints) -> String {
 
 fn openclaw(to: &Endpoints) -> String {
     let entry = |url: &str| to.with_headers(json!({ "url": url, "transport": "streamable-http" }), YOUR_KEY);
-    format!("{:#}", json!({ "mcp": { "servers": to.entries(entry) } }))
+    format!("{:#}", json!({ "mcp": { "servers": { NAME: entry(&to.url) } } }))
 }
 
 fn generic(to: &Endpoints) -> String {
-    let mut lines: Vec<String> = to.servers.iter().map(|(name, url)| format!("{name}: {url}")).collect();
-    lines.push("Transport: streamable HTTP".to_owned());
+    let mut lines = vec![format!("{NAME}: {}", to.url), "Transport: streamable HTTP".to_owned()];
     if to.key {
         lines.push(format!("Header: Authorization: Bearer {YOUR_KEY}"));
     }
+    lines.extend(to.note());
     lines.join("\n")
 }
 
@@ -212,7 +220,7 @@ mod tests {
     use super::*;
 
     fn endpoints(key: bool) -> Endpoints {
-        Endpoints { servers: vec![("smartgate".into(), "http://127.0.0.1:8787/mcp".into())], key }
+        Endpoints { url: "http://127.0.0.1:8787/mcp".into(), alone: Vec::new(), key }
     }
 
     fn json_of(host: &str, key: bool) -> Value {
@@ -251,12 +259,18 @@ mod tests {
     fn endpoint_is_one_that_a_client_can_reach() {
         assert_eq!(of(""), endpoints(false));
         let open = of("server = { listen = '0.0.0.0:1' }\nauth.mode = 'none'");
-        assert_eq!(open.servers[0].1, "http://127.0.0.1:1/mcp");
+        assert_eq!(open.url, "http://127.0.0.1:1/mcp");
         let named =
             of("server = { listen = '[::]:1', allowed_hosts = ['*', 'a.example'] }\nauth.mode = 'none'");
-        assert_eq!(named.servers[0].1, "http://a.example:1/mcp");
+        assert_eq!(named.url, "http://a.example:1/mcp");
         let several = of("[upstreams.b]\nurl = 'http://h/b'\n[upstreams.a]\nurl = 'http://h/a'");
-        let urls: Vec<_> = several.servers.iter().map(|(name, url)| (name.as_str(), url.as_str())).collect();
-        assert_eq!(urls, [("b", "http://127.0.0.1:8787/mcp/b"), ("a", "http://127.0.0.1:8787/mcp/a")]);
+        assert_eq!(several.url, "http://127.0.0.1:8787/mcp");
+        let alone: Vec<_> = several.alone.iter().map(|(name, url)| (name.as_str(), url.as_str())).collect();
+        assert_eq!(alone, [("b", "http://127.0.0.1:8787/mcp/b"), ("a", "http://127.0.0.1:8787/mcp/a")]);
+        for host in HOSTS.iter().filter(|h| h.name != "generic") {
+            let block = block(host.name, &several).unwrap();
+            assert!(block.contains("/mcp") && !block.contains("/mcp/"), "{block}");
+        }
+        assert!(block("generic", &several).unwrap().contains("a http://127.0.0.1:8787/mcp/a"));
     }
 }

@@ -98,9 +98,8 @@ fn greet(config: &Config, listen: SocketAddr, admin: SocketAddr) {
     let mut config = config.clone();
     config.server.listen = listen;
     let endpoints = Endpoints::of(&config);
-    let lines = endpoints.servers.iter().map(|(_, url)| format!("endpoint  {url}\n")).collect::<String>();
     let block = connect::block("generic", &endpoints).unwrap_or_default();
-    let text = format!("{lines}admin     http://{admin}/readyz\n\n{block}\n");
+    let text = format!("endpoint  {}\nadmin     http://{admin}/readyz\n\n{block}\n", endpoints.url);
     // A closed stdout is no reason not to serve.
     let _: ExitCode = print(&text);
 }

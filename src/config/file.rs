@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::text::{
     AddressText, AnyValue, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText, PathText,
-    RateText, SecretText, Sha256Text, SizeText, UrlText,
+    RateText, SecretText, Sha256Text, SizeText, UrlText, UrlsText,
 };
 
 /// Loopback, so that a first run is reachable from this machine only.
@@ -311,8 +311,8 @@ pub(super) struct Storage {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Upstream {
-    /// A server over streamable HTTP.
-    pub(super) url: Option<At<UrlText>>,
+    /// A server over streamable HTTP; a list of replicas of it, which differ in nothing but host and port. A call goes to the one with the fewest calls in flight, a legacy session to the one that opened it, and a replica that cannot be connected to is left out until it can.
+    pub(super) url: Option<At<UrlsText>>,
     /// A server over stdio: the program and its arguments. A program with a `/` in it starts at the folder of the file.
     pub(super) command: Option<At<Vec<String>>>,
     /// Environment variables of `command`. Beside them it gets `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `TERM`, `TMPDIR`, `TZ`, `LANG` and `LC_*` as the gateway has them, and nothing else.

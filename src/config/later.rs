@@ -12,9 +12,6 @@ const KEYS: &[&str] = &[
     "upstreams.*.pipe",
 ];
 
-/// Keys that this version has, with a type that a later one also takes.
-const TYPES: &[(&str, &str)] = &[("upstreams.*.url", "array")];
-
 /// Keys that this version has, with words that a later one also takes; `*` at the end stands for any text.
 const WORDS: &[(&str, &str)] = &[
     ("auth.mode", "jwt"),
@@ -23,15 +20,9 @@ const WORDS: &[(&str, &str)] = &[
     ("limits.store", "rediss:*"),
 ];
 
-/// The refusal of a key, or of one with a value of this type.
-pub(super) fn key(path: &str, kind: Option<&str>) -> Option<String> {
-    match kind {
-        None => KEYS.iter().any(|k| same(k, path)).then(|| refusal(path)),
-        Some(kind) => {
-            let hit = TYPES.iter().any(|(k, t)| same(k, path) && *t == kind);
-            hit.then(|| format!("`{path}`: a list is not in this version"))
-        }
-    }
+/// The refusal of a key.
+pub(super) fn key(path: &str) -> Option<String> {
+    KEYS.iter().any(|k| same(k, path)).then(|| format!("`{path}` is not in this version"))
 }
 
 /// The refusal of a word. Of text that is only known by its start, no more than that is shown: the rest may hold
@@ -43,10 +34,6 @@ pub(super) fn word(path: &str, text: &str) -> Option<String> {
     };
     let (_, word) = WORDS.iter().find(|(k, w)| same(k, path) && fits(w))?;
     Some(format!("`{path}`: `{word}` is not in this version"))
-}
-
-fn refusal(path: &str) -> String {
-    format!("`{path}` is not in this version")
 }
 
 fn same(pattern: &str, path: &str) -> bool {

@@ -17,7 +17,7 @@ use super::{
     file::{self, File},
     problem::Findings,
     schema, shape,
-    text::{AddressText, At, UrlText},
+    text::{AddressText, At, UrlsText},
 };
 
 /// What stands for the file in problems when there is none.
@@ -194,7 +194,7 @@ fn upstreams(file: &mut File, over: &CliOverrides, findings: &mut Findings<'_>) 
         if upstreams.iter().any(|(other, _)| other == name) {
             findings.problem(None, format!("--upstream: `{name}` is there twice"));
         }
-        let url = Some(At::outside(UrlText(url.clone())));
+        let url = Some(At::outside(UrlsText::One(url.clone())));
         upstreams.push((name.clone(), At::outside(file::Upstream { url, ..Default::default() })));
     }
     if over.builtin {

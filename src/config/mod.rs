@@ -328,6 +328,8 @@ pub enum EngineKind {
 pub enum Target {
     /// A server over streamable HTTP.
     Http(http::Uri),
+    /// Replicas of one, at least two, that differ in their authority alone.
+    Replicas(Vec<http::Uri>),
     /// A child process that speaks over its standard input and output.
     Command(Command),
     /// The tools inside this process.

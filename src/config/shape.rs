@@ -19,6 +19,8 @@ enum Shape {
         other: Option<Box<Shape>>,
     },
     List(Box<Shape>),
+    /// One of them, or a list.
+    OneOrMore(Box<Shape>),
     /// Text of this kind.
     Text(String),
     Words(Vec<String>),
@@ -63,6 +65,9 @@ fn compile(schema: &Value, root: &Value) -> Shape {
     }
     if let Some(choices) = schema["oneOf"].as_array() {
         return Shape::Words(words(choices.iter().map(|c| &c["const"])));
+    }
+    if schema["type"].is_array() {
+        return Shape::OneOrMore(Box::new(compile(&schema["items"], root)));
     }
     match schema["type"].as_str() {
         Some("object") => compile_table(schema, root),
@@ -133,7 +138,7 @@ fn fit_value(
             fit_table(table, at, known, other.as_deref(), path, findings);
             return true;
         }
-        (DeValue::Array(list), Shape::List(each)) => {
+        (DeValue::Array(list), Shape::List(each) | Shape::OneOrMore(each)) => {
             let fits: Vec<bool> = list.iter_mut().map(|item| fit_value(item, each, path, findings)).collect();
             if fits.contains(&false) {
                 findings.maim(at);
@@ -152,12 +157,11 @@ fn fit_value(
             }
             format!("`{}`: must be a whole number from {min} to {max}", path.name())
         }
-        (DeValue::String(_), Shape::Text(_) | Shape::Words(_))
+        (DeValue::String(_), Shape::Text(_) | Shape::Words(_) | Shape::OneOrMore(_))
         | (DeValue::Integer(_) | DeValue::Float(_), Shape::Number)
         | (DeValue::Boolean(_), Shape::Boolean)
         | (DeValue::Datetime(_), Shape::DateTime) => return true,
-        (found, _) => later::key(&path.name(), Some(found.type_str()))
-            .unwrap_or_else(|| format!("`{}`: must be {}, not {}", path.name(), wanted(shape), kind(found))),
+        (found, _) => format!("`{}`: must be {}, not {}", path.name(), wanted(shape), kind(found)),
     };
     findings.problem(Some(at), wrong);
     false
@@ -178,6 +182,7 @@ fn wanted(shape: &Shape) -> String {
     match shape {
         Shape::Table { .. } => "a table".into(),
         Shape::List(_) => "a list".into(),
+        Shape::OneOrMore(each) => format!("{}, or a list of them", wanted(each)),
         Shape::Text(kind) if kind == "text" => "text in quotes".into(),
         Shape::Text(kind) => format!("text in quotes ({kind})"),
         Shape::Words(words) => format!("one of {}, in quotes", words.join(", ")),
@@ -206,7 +211,7 @@ fn no_choice(path: &str, words: &[String]) -> String {
 }
 
 fn unknown(path: &str, key: &str, known: &BTreeMap<String, Shape>) -> String {
-    if let Some(later) = later::key(path, None) {
+    if let Some(later) = later::key(path) {
         return later;
     }
     let near = known.keys().min_by_key(|k| strsim::damerau_levenshtein(k, key));

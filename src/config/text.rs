@@ -94,6 +94,27 @@ text!(/** A name with `*` and `?`; `!` in front excludes. */ GlobText, "glob", N
 text!(/** `2M tokens/month` */ BudgetText, "budget", Some("^[1-9][0-9]*[kM]? tokens/(day|month)$"));
 text!(/** 64 hexadecimal digits. */ Sha256Text, "SHA-256", Some("^[0-9a-fA-F]{64}$"));
 
+/// One URL, or those of several replicas.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum UrlsText {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl JsonSchema for UrlsText {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "URLs".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = UrlText::json_schema(generator);
+        json_schema!({ "type": ["string", "array"], "title": "URL or list of them", "pattern": "^https?://", "items": one })
+    }
+}
+
 /// Any value but a date, as JSON has it.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]

@@ -10,7 +10,7 @@ use prometheus_client::{
 use super::labels::{OTHER, Series, Values};
 use crate::{
     audit::record::{Attempt, Outcome, Record},
-    mcp::method,
+    mcp::{era::Era, method, version},
 };
 
 /// Bucket bounds in seconds that the MCP semantic conventions recommend.
@@ -49,6 +49,7 @@ pub(super) struct Calls {
     seen: Seen,
     calls: Family<Labels, Counter>,
     repairs: Family<Labels, Counter>,
+    bridged: Family<Labels, Counter>,
     server: Durations,
     client: Durations,
     call_series: Series<(Key<3>, Outcome), Counter>,
@@ -73,6 +74,7 @@ impl Calls {
             },
             calls: Family::default(),
             repairs: Family::default(),
+            bridged: Family::default(),
             server: durations(),
             client: durations(),
             call_series: Series::new(),
@@ -82,6 +84,8 @@ impl Calls {
         };
         registry.register("smartgate_calls", "Calls by how they ended", new.calls.clone());
         registry.register("smartgate_repairs", "Repairs by rule and client", new.repairs.clone());
+        let help = "Calls translated between eras, by the client's and the server's";
+        registry.register("smartgate_bridged_calls", help, new.bridged.clone());
         registry.register(
             "mcp_server_operation_duration_seconds",
             "Time from a request's head to the end of its answer, without long-lived streams",
@@ -102,6 +106,9 @@ impl Calls {
         let tool = self.seen.tools.id(record.tool.as_deref(), proven);
         self.count(record, method, tool);
         self.count_repairs(record);
+        if record.bridged {
+            self.bridged.get_or_create(&vec![("direction", direction(record).into())]).inc();
+        }
         if is_timed(record) {
             self.time(record, method, tool);
         }
@@ -182,6 +189,16 @@ fn operation_labels(seen: &Seen, method: u16, tool: u16, protocol: u16, error: u
         ("mcp_protocol_version", seen.protocols.name(protocol)),
         ("error_type", seen.errors.name(error)),
     ]
+}
+
+/// Whose era was translated into whose. Between two of the legacy one the modern form stands.
+fn direction(record: &Record) -> &'static str {
+    let to_modern = record.upstream_version.as_deref().is_some_and(version::is_modern);
+    match (record.era, to_modern) {
+        (Some(Era::Modern), _) => "modern_to_legacy",
+        (_, true) => "legacy_to_modern",
+        (_, false) => "legacy_to_legacy",
+    }
 }
 
 /// Method names are the client's: only those that some revision has become labels.

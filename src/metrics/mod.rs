@@ -20,6 +20,9 @@ use crate::audit::record::Record;
 /// `Content-Type` of [`Metrics::encode`].
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
+/// States of a breaker.
+pub const BREAKER: [&str; 3] = ["closed", "half_open", "open"];
+
 type Named<const N: usize, M> = Family<[(&'static str, Arc<str>); N], M>;
 
 /// All metrics of a process.
@@ -31,6 +34,9 @@ pub struct Metrics {
     reloads: Named<1, Counter>,
     http_refused: Named<1, Counter>,
     upstream_up: Named<1, Gauge>,
+    breaker: Named<2, Gauge>,
+    bridge_sessions: Named<1, Gauge>,
+    parked: Named<1, Gauge>,
     open_streams: Gauge,
     in_flight: Gauge,
     /// Spans that no collector took.
@@ -83,6 +89,13 @@ impl Metrics {
             reloads: add(&mut r, "smartgate_reloads", "Configuration reloads by result"),
             http_refused: add(&mut r, "smartgate_http_refused", "Requests that the HTTP parser refused"),
             upstream_up: add(&mut r, "smartgate_upstream_up", "1 while an upstream answers, else 0"),
+            breaker: add(
+                &mut r,
+                "smartgate_upstream_breaker",
+                "1 for the state that an upstream's breaker has",
+            ),
+            bridge_sessions: add(&mut r, "smartgate_bridge_sessions", "Sessions that the era bridge keeps"),
+            parked: add(&mut r, "smartgate_parked_calls", "Calls that wait for an answer of their client"),
             open_streams: add(&mut r, "smartgate_open_streams", "Open GET and listen streams"),
             in_flight: add(&mut r, "smartgate_calls_in_flight", "Calls between their head and their end"),
             spans_dropped: add(&mut r, "smartgate_spans_dropped", "Spans that no collector took"),
@@ -121,9 +134,31 @@ impl Metrics {
         self.upstream_up.get_or_create(&[("upstream", Arc::clone(upstream))]).set(up.into());
     }
 
+    /// The state of an upstream's breaker: one of [`BREAKER`].
+    pub fn breaker(&self, upstream: &Arc<str>, state: &str) {
+        for known in BREAKER {
+            let labels = [("upstream", Arc::clone(upstream)), ("state", known.into())];
+            self.breaker.get_or_create(&labels).set((known == state).into());
+        }
+    }
+
+    /// What the bridge keeps for an upstream: sessions, and calls that wait for answers.
+    pub fn bridge(&self, upstream: &Arc<str>, sessions: usize, parked: usize) {
+        let labels = [("upstream", Arc::clone(upstream))];
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        self.bridge_sessions.get_or_create(&labels).set(number(sessions));
+        self.parked.get_or_create(&labels).set(number(parked));
+    }
+
     /// An upstream left the configuration.
     pub fn forget_upstream(&self, upstream: &Arc<str>) {
-        self.upstream_up.remove(&[("upstream", Arc::clone(upstream))]);
+        let labels = [("upstream", Arc::clone(upstream))];
+        for family in [&self.upstream_up, &self.bridge_sessions, &self.parked] {
+            family.remove(&labels);
+        }
+        for state in BREAKER {
+            self.breaker.remove(&[("upstream", Arc::clone(upstream)), ("state", state.into())]);
+        }
     }
 
     /// Counts a GET or listen stream as open while the result lives.

@@ -65,7 +65,7 @@ impl Gateway {
         }
         let way = caller.route.way(era).await;
         let is_own_clock = caller.route.is_builtin() || caller.route.all.is_some();
-        let hops = way.adapted.then(Hops::default);
+        let hops = way.has_more_to_tell.then(Hops::default);
         let outgoing = Outgoing {
             hops: hops.clone(),
             way,
@@ -149,7 +149,7 @@ impl Gateway {
         let spec = &caller.route.spec;
         let way = if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy).await };
         let outgoing = Outgoing {
-            hops: way.adapted.then(Hops::default),
+            hops: way.has_more_to_tell.then(Hops::default),
             way,
             method: parts.method,
             headers: parts.headers,

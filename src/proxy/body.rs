@@ -22,13 +22,15 @@ use crate::{
     upstream::{BodyError, ResponseBody},
 };
 
-/// What the gateway sends: an answer of its own, or an upstream's.
+/// What the gateway sends: an answer of its own, an upstream's, or those to a batch.
 #[derive(Debug)]
 pub enum GatewayBody {
     /// An answer of ours, whole.
     Own(Option<Bytes>),
     /// An upstream's, in passing.
     Passing(Box<PassingBody>),
+    /// Those to the messages of a batch, which close their records.
+    Joined(ResponseBody),
 }
 
 impl GatewayBody {
@@ -186,6 +188,7 @@ impl Body for GatewayBody {
         match self.get_mut() {
             Self::Own(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             Self::Passing(body) => Pin::new(&mut **body).poll_frame(cx),
+            Self::Joined(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -193,6 +196,7 @@ impl Body for GatewayBody {
         match self {
             Self::Own(bytes) => bytes.is_none(),
             Self::Passing(body) => body.is_end_stream(),
+            Self::Joined(body) => body.is_end_stream(),
         }
     }
 
@@ -200,6 +204,7 @@ impl Body for GatewayBody {
         match self {
             Self::Own(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Self::Passing(body) => body.size_hint(),
+            Self::Joined(body) => body.size_hint(),
         }
     }
 }

@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
 
 mod answer;
+mod batch;
 mod body;
 mod cors;
 mod cut_lists;
@@ -44,6 +45,7 @@ use crate::{
     server::{Handler, Peer},
     snapshot::{KeyFacts, Snapshot},
 };
+use batch::Batch;
 use error::Cause;
 use guard::AuditGuard;
 use headers::{Accepts, JSON, SSE};
@@ -94,6 +96,8 @@ enum Stop {
     Refuse(Cause),
     /// Nobody is there to be answered.
     Gone,
+    /// Its messages are answered one by one.
+    Split(Box<Batch>),
 }
 
 impl From<Cause> for Stop {
@@ -165,19 +169,37 @@ impl Gateway {
             is_tool_call: false,
             modern: false,
         });
-        let stop = {
-            let mut work = pin!(self.forward(snapshot, &mut call, head, body, peer));
-            let mut force = pin!(self.desk.force.cancelled());
-            std::future::poll_fn(|cx| {
-                match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
-                    Ok(Poll::Ready(result)) => Poll::Ready(result),
-                    Ok(Poll::Pending) => force.as_mut().poll(cx).map(|()| Err(Cause::Draining.into())),
-                    Err(_) => Poll::Ready(Err(Cause::Internal.into())),
-                }
-            })
-            .await
-        };
-        match (stop, call) {
+        match self.guarded(self.forward(snapshot, &mut call, head, body, peer)).await {
+            Err(Stop::Split(batch)) => Box::pin(self.batch(*batch)).await,
+            answer => self.close(snapshot, call, answer),
+        }
+    }
+
+    /// Runs the work of a call, whether it panics or the drain ends before it.
+    async fn guarded(
+        &self,
+        work: impl Future<Output = Result<Response<GatewayBody>, Stop>>,
+    ) -> Result<Response<GatewayBody>, Stop> {
+        let mut work = pin!(work);
+        let mut force = pin!(self.desk.force.cancelled());
+        std::future::poll_fn(|cx| {
+            match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+                Ok(Poll::Ready(result)) => Poll::Ready(result),
+                Ok(Poll::Pending) => force.as_mut().poll(cx).map(|()| Err(Cause::Draining.into())),
+                Err(_) => Poll::Ready(Err(Cause::Internal.into())),
+            }
+        })
+        .await
+    }
+
+    /// The answer as it is sent; a refusal closes the record.
+    fn close(
+        &self,
+        snapshot: &Snapshot,
+        call: Option<Call>,
+        answer: Result<Response<GatewayBody>, Stop>,
+    ) -> Response<GatewayBody> {
+        match (answer, call) {
             (Ok(response), _) => response,
             (Err(Stop::Refuse(cause)), Some(call)) => self.refuse(snapshot, call, &cause),
             // The connection is gone; whatever is returned is not read.
@@ -225,7 +247,12 @@ impl Gateway {
             Err(Unread::Gone) => return Err(Stop::Gone),
         };
         open.guard.request_bytes = body.len() as u64;
-        let prepared = self.prepare(open, caller, body, std::mem::take(&mut parts.headers))?;
+        let headers = std::mem::take(&mut parts.headers);
+        if messages.is_none() && batch::is_batch(&headers, &body) {
+            let batch = self.split(call, caller, &body, headers, forward)?;
+            return Err(Stop::Split(Box::new(batch)));
+        }
+        let prepared = self.prepare(open, caller, body, headers)?;
         if messages.is_some() {
             return Ok(self.post_http_sse(call, caller, prepared, parts.uri, peer)?);
         }

@@ -292,7 +292,8 @@ fn one_message(body: &[u8]) -> Result<Box<Message<'_>>, Cause> {
     match message::parse(body) {
         Ok(Body::Object(message)) => Ok(message),
         Ok(Body::Batch) => {
-            Err(Cause::InvalidRequest("batches are not served; send one message per POST".into()))
+            let why = "only MCP-Protocol-Version 2025-03-26 has batches; send one message per POST";
+            Err(Cause::InvalidRequest(why.into()))
         }
         Ok(Body::Scalar) => Err(Cause::InvalidRequest("the body is no object".into())),
         Err(ParseError::NotJson { offset }) => Err(Cause::Parse(format!("at byte {offset}"))),

@@ -156,14 +156,20 @@ fn note(guard: &mut AuditGuard, route: &Route, seen: Seen) {
     if let Some(version) = seen.upstream_version {
         guard.upstream_version = Some(version.to_string());
     }
-    let Some(name) = seen.upstream else { return };
-    if let Some(member) = route.all.as_ref().and_then(|all| all.member(&name))
+    if let Some(name) = seen.upstream {
+        if let Some(member) = route.all.as_ref().and_then(|all| all.member(&name))
+            && let Some(attempt) = guard.attempts.last_mut()
+        {
+            attempt.server_address = Arc::clone(&member.address);
+            attempt.server_port = member.port;
+        }
+        guard.upstream = Some(name);
+    }
+    if let Some((host, port)) = seen.server
         && let Some(attempt) = guard.attempts.last_mut()
     {
-        attempt.server_address = Arc::clone(&member.address);
-        attempt.server_port = member.port;
+        (attempt.server_address, attempt.server_port) = (host, port);
     }
-    guard.upstream = Some(name);
 }
 
 fn attempt(route: &Route, span_id: [u8; 8]) -> Attempt {

@@ -25,8 +25,13 @@ use crate::{
     store::Store,
     text::tokens,
     upstream::{
-        Caller, LOCAL, Upstream, builtin::Builtin, catalog::Catalog, http::HttpUpstream,
-        http_sse::HttpSseUpstream, stdio::StdioUpstream,
+        Caller, LOCAL, Upstream,
+        builtin::Builtin,
+        catalog::Catalog,
+        http::HttpUpstream,
+        http_sse::HttpSseUpstream,
+        replicas::{Replicas, port},
+        stdio::StdioUpstream,
     },
 };
 
@@ -192,16 +197,24 @@ fn server(
     tasks: &TaskTracker,
 ) -> Result<Server, String> {
     let stop = CancellationToken::new();
+    let mut replicas = None;
     let (upstream, address, port, place): (Arc<dyn Upstream>, Arc<str>, _, _) = match &spec.target {
         Target::Http(url) => {
-            let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
             let host = url.host().unwrap_or_default();
             let upstream: Arc<dyn Upstream> = if spec.http_sse {
                 Arc::new(HttpSseUpstream::new(spec, tasks, stop.clone())?)
             } else {
                 Arc::new(HttpUpstream::new(spec)?)
             };
-            (upstream, host.into(), port, url.path_and_query().cloned())
+            (upstream, host.into(), port(url), url.path_and_query().cloned())
+        }
+        Target::Replicas(_) if spec.http_sse => return Err("HTTP+SSE takes one `url`".into()),
+        Target::Replicas(urls) => {
+            let [first, ..] = urls.as_slice() else { return Err("no url".into()) };
+            let several = Arc::new(Replicas::new(spec, urls)?);
+            replicas = Some(Arc::clone(&several));
+            let host = first.host().unwrap_or_default();
+            (several, host.into(), port(first), first.path_and_query().cloned())
         }
         Target::Command(command) => {
             let upstream = StdioUpstream::new(spec, command, tasks, stop.clone());
@@ -225,7 +238,7 @@ fn server(
     if let Some(file) = &spec.show.pins {
         catalog = catalog.pinned(file.clone());
     }
-    Ok(Server { upstream, address, port, place, catalog: Arc::new(catalog), stop })
+    Ok(Server { upstream, replicas, address, port, place, catalog: Arc::new(catalog), stop })
 }
 
 /// The only upstream as it is, else all as one; the one of before, if nothing in it changed.
@@ -291,6 +304,7 @@ fn origin(target: &Target) -> Option<String> {
     let mut digest = Sha256::new();
     match target {
         Target::Http(url) => digest.update(url.to_string()),
+        Target::Replicas(urls) => digest.update(format!("{urls:?}")),
         Target::Command(command) => {
             digest.update(format!("{:?}{:?}{:?}", command.program, command.arguments, command.cwd));
         }

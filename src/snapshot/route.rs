@@ -19,6 +19,7 @@ use crate::{
         aggregate::{Aggregate, Member},
         catalog::Catalog,
         legacy::{self, Legacy},
+        replicas::Replicas,
     },
 };
 
@@ -42,6 +43,8 @@ pub struct Route {
     pub all: Option<All>,
     upstream: Arc<dyn Upstream>,
     for_modern: Arc<dyn Upstream>,
+    bridge: Option<Arc<Legacy>>,
+    replicas: Option<Arc<Replicas>>,
     for_legacy: Arc<dyn Upstream>,
     /// Ends the catalog's task.
     pub(super) stop: CancellationToken,
@@ -60,8 +63,8 @@ pub struct All {
 pub struct Way<'a> {
     /// The upstream, or what stands before it.
     pub upstream: &'a Arc<dyn Upstream>,
-    /// Whether something stands before it that has more to tell than the answer does.
-    pub adapted: bool,
+    /// Whether there is more to tell than the answer does: something stands before it, or it is several.
+    pub has_more_to_tell: bool,
 }
 
 impl std::fmt::Debug for Route {
@@ -73,6 +76,8 @@ impl std::fmt::Debug for Route {
 /// A server and where it is.
 pub(super) struct Server {
     pub(super) upstream: Arc<dyn Upstream>,
+    /// The same, where it is several.
+    pub(super) replicas: Option<Arc<Replicas>>,
     pub(super) address: Arc<str>,
     pub(super) port: u16,
     pub(super) place: Option<PathAndQuery>,
@@ -83,7 +88,7 @@ pub(super) struct Server {
 impl Route {
     /// The route to one server.
     pub(super) fn to(server: Server, spec: &config::Upstream, separator: &str, sealer: &Arc<Sealer>) -> Self {
-        let Server { upstream, address, port, place, catalog, stop } = server;
+        let Server { upstream, replicas, address, port, place, catalog, stop } = server;
         let settings = legacy::Settings::default();
         let version = spec.protocol.as_deref().filter(|v| !is_modern(v));
         let settings = legacy::Settings { version: version.map_or(settings.version, Into::into), ..settings };
@@ -105,8 +110,10 @@ impl Route {
             address,
             port,
             upstream,
+            bridge: Some(Arc::clone(&for_modern)),
             for_modern,
             for_legacy,
+            replicas,
             stop,
         }
     }
@@ -150,6 +157,8 @@ impl Route {
             names: PublicNames::default(),
             all: Some(All { aggregate, members }),
             for_modern: Arc::clone(&upstream),
+            bridge: None,
+            replicas: None,
             for_legacy: Arc::new(for_legacy),
             upstream,
             stop: CancellationToken::new(),
@@ -166,19 +175,31 @@ impl Route {
 
     fn known_way(&self, era: Era) -> Way<'_> {
         if self.all.is_none() && (self.is_builtin() || self.catalog.speaks(era)) {
-            return Way { upstream: &self.upstream, adapted: false };
+            return Way { upstream: &self.upstream, has_more_to_tell: self.replicas.is_some() };
         }
         let upstream = match era {
             Era::Modern => &self.for_modern,
             Era::Legacy => &self.for_legacy,
         };
-        Way { upstream, adapted: true }
+        Way { upstream, has_more_to_tell: true }
     }
 
     /// The upstream as it is: for documents, which are of no era.
     #[must_use]
     pub fn direct(&self) -> Way<'_> {
-        Way { upstream: &self.upstream, adapted: false }
+        Way { upstream: &self.upstream, has_more_to_tell: self.replicas.is_some() }
+    }
+
+    /// What modern clients of a legacy server have in between; it keeps sessions and waiting calls.
+    #[must_use]
+    pub fn bridge(&self) -> Option<&Legacy> {
+        self.bridge.as_deref()
+    }
+
+    /// Its replicas, if it has several.
+    #[must_use]
+    pub fn replicas(&self) -> Option<&Replicas> {
+        self.replicas.as_deref()
     }
 
     /// Whether the tools inside the process answer.

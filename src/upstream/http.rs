@@ -54,6 +54,14 @@ impl HttpUpstream {
         let Target::Http(url) = &config.target else {
             return Err("not an HTTP upstream".into());
         };
+        Self::at_url(config, url)
+    }
+
+    /// The same at this URL, whatever the target.
+    ///
+    /// # Errors
+    /// As of [`Self::new`].
+    pub fn at_url(config: &config::Upstream, url: &Uri) -> Result<Self, String> {
         if url.authority().is_none() || url.scheme().is_none() {
             return Err("its url has no scheme or host".into());
         }

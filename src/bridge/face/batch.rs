@@ -17,7 +17,7 @@ use super::{
 use crate::{
     mcp::{
         json::{self, Type},
-        message::{self, Body},
+        message::{self, Body, Kind},
     },
     upstream::{BoxFuture, ResponseBody, UpstreamError},
 };
@@ -48,16 +48,17 @@ pub fn split(body: &[u8]) -> Result<Vec<Bytes>, &'static str> {
 }
 
 /// Runs each message and joins the answers: 202 if there are none, an array if all of them are JSON, else an event
-/// stream. If every message is refused by a status, the first refusal is the batch's.
+/// stream. `run` gets the messages in their order, and an array has its answers in it. If every message is refused by
+/// a status, the first refusal is the batch's.
 ///
 /// # Errors
 /// The first error, if no message got an answer.
 pub async fn serve<F, Running>(batch: Vec<Bytes>, run: F) -> Answer
 where
-    F: Fn(Bytes) -> Running,
+    F: FnMut(Bytes) -> Running,
     Running: Future<Output = Answer> + Send + 'static,
 {
-    let ids: Vec<_> = batch.iter().map(|m| id(m)).collect();
+    let asked: Vec<_> = batch.iter().map(|m| asks(m)).collect();
     let answers = run_all(batch, run).await;
     if answers.iter().all(|a| !a.as_ref().is_some_and(|a| a.as_ref().is_ok_and(|r| r.status().is_success())))
     {
@@ -65,14 +66,18 @@ where
         return first.unwrap_or_else(|| Err(super::inner::broken("the batch was not run")));
     }
     let (mut whole, mut streams) = (Vec::new(), Vec::new());
-    for (answer, id) in answers.into_iter().zip(ids) {
+    for (answer, asks) in answers.into_iter().zip(asked) {
         match read(answer).await {
             Part::Nothing => {}
+            // Nobody waits for it.
+            Part::Whole(_) if matches!(asks, Asks::Nothing) => {}
             Part::Whole(text) => whole.push(text),
             Part::Stream(messages) => streams.push(messages),
             Part::Lost => {
                 let refusal = Refusal::upstream_protocol("one message of the batch was not answered");
-                whole.extend(id.map(|id| refusal.message(Some(&id), &HeaderMap::new()).into_bytes()));
+                if let Asks::Answer(id) = asks {
+                    whole.push(refusal.message(Some(&id), &HeaderMap::new()).into_bytes());
+                }
             }
         }
     }
@@ -83,9 +88,9 @@ where
     })
 }
 
-async fn run_all<F, Running>(batch: Vec<Bytes>, run: F) -> Vec<Option<Answer>>
+async fn run_all<F, Running>(batch: Vec<Bytes>, mut run: F) -> Vec<Option<Answer>>
 where
-    F: Fn(Bytes) -> Running,
+    F: FnMut(Bytes) -> Running,
     Running: Future<Output = Answer> + Send + 'static,
 {
     let mut answers: Vec<Option<Answer>> = Vec::new();
@@ -96,16 +101,28 @@ where
     for (at, message) in batch.into_iter().enumerate() {
         let (work, places) = (run(message), Arc::clone(&places));
         running.spawn(async move {
-            let _place = places.acquire_owned().await;
+            let Ok(_place) = places.acquire_owned().await else {
+                return (at, Err(super::inner::broken("the batch was left")));
+            };
             (at, work.await)
         });
     }
+    let _closing = Closing(places);
     while let Some(done) = running.join_next().await {
         if let Ok((at, answer)) = done {
             answers[at] = Some(answer);
         }
     }
     answers
+}
+
+/// Keeps those that wait from taking the places of those that are aborted.
+struct Closing(Arc<Semaphore>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// One message's answer.
@@ -151,11 +168,22 @@ async fn merge(whole: Vec<Vec<u8>>, streams: Vec<Messages>, events: body::Events
     drop(running.join_all().await);
 }
 
-/// The id that a message must be answered to.
-fn id(message: &[u8]) -> Option<String> {
-    match message::parse(message) {
-        Ok(Body::Object(message)) if message.method.is_some() => message.id().map(str::to_owned),
-        _ => None,
+/// What the sender of a message waits for.
+enum Asks {
+    /// An answer with this id.
+    Answer(String),
+    /// Nothing: a notification, or a response.
+    Nothing,
+    /// It is no message; JSON-RPC has that answered without an id.
+    Unclear,
+}
+
+fn asks(message: &[u8]) -> Asks {
+    let Ok(Body::Object(message)) = message::parse(message) else { return Asks::Unclear };
+    match (message.kind(), message.id()) {
+        (Kind::Request, Some(id)) => Asks::Answer(id.to_owned()),
+        (Kind::Notification | Kind::Response, _) => Asks::Nothing,
+        _ => Asks::Unclear,
     }
 }
 

@@ -124,7 +124,9 @@ impl Checker<'_> {
             self.findings.problem(auth.at, message);
         }
         let only = config.upstreams.first().filter(|_| count == 1).map(|one| &one.target);
-        if auth.mode == AuthMode::Passthrough && only.is_some_and(|t| !matches!(t, super::Target::Http(_))) {
+        if auth.mode == AuthMode::Passthrough
+            && only.is_some_and(|t| !matches!(t, super::Target::Http(_) | super::Target::Replicas(_)))
+        {
             let message = "`auth.mode`: `passthrough` needs an upstream with a `url`: the built-in tools and commands \
                            ask nobody who they are";
             self.findings.problem(auth.at, message);

@@ -16,6 +16,9 @@ pub(in crate::config) const BUILTIN: &str = "builtin";
 /// Longest name of an upstream: it is a path segment, a prefix of tool names and a label.
 const NAME_MAX: usize = 32;
 
+/// Most replicas of one upstream.
+const REPLICAS: usize = 64;
+
 impl Checker<'_> {
     pub(super) fn upstreams(&mut self, written: NamedUpstreams, storage: &Storage) -> Vec<Upstream> {
         let several = written.len() > 1;
@@ -100,8 +103,7 @@ impl Checker<'_> {
         let builtin = upstream.builtin.as_ref().is_some_and(|b| b.value);
         match (&upstream.url, &upstream.command, builtin) {
             (Some(written), None, false) => {
-                let key = format!("upstreams.{name}.url");
-                self.parsed(&key, written, url).map_or(Target::Builtin, Target::Http)
+                self.urls(&format!("upstreams.{name}.url"), written).unwrap_or(Target::Builtin)
             }
             (None, Some(written), false) => {
                 self.command(name, written, upstream).map_or(Target::Builtin, Target::Command)
@@ -122,6 +124,30 @@ impl Checker<'_> {
         }
     }
 
+    fn urls(&mut self, key: &str, written: &At<text::UrlsText>) -> Option<Target> {
+        let texts = match &written.value {
+            text::UrlsText::One(one) => std::slice::from_ref(one),
+            text::UrlsText::Several(several) => several.as_slice(),
+        };
+        let parsed: Result<Vec<Uri>, String> = texts.iter().map(|text| url(text)).collect();
+        let checked = parsed.and_then(|urls| match urls.as_slice() {
+            [] => Err("needs at least one URL".to_owned()),
+            [only] => Ok(Target::Http(only.clone())),
+            [first, rest @ ..] => {
+                let place = |u: &Uri| (u.scheme_str().map(str::to_owned), u.path_and_query().cloned());
+                if rest.iter().any(|u| place(u) != place(first)) {
+                    return Err("replicas may differ in host and port only".into());
+                }
+                let mut seen = std::collections::HashSet::new();
+                if urls.len() > REPLICAS || !urls.iter().all(|u| seen.insert(u)) {
+                    return Err(format!("takes at most {REPLICAS} URLs, each once"));
+                }
+                Ok(Target::Replicas(urls))
+            }
+        });
+        checked.map_err(|why| self.findings.problem(written.at, format!("`{key}`: {why}"))).ok()
+    }
+
     fn upstream_tls(
         &mut self,
         key: &str,
@@ -132,8 +158,12 @@ impl Checker<'_> {
         if tls.cert.is_some() != tls.key.is_some() && !self.findings.maimed(at) {
             self.findings.problem(at, format!("`{key}`: `cert` and `key` go together"));
         }
-        if !matches!(target, Target::Http(url) if url.scheme_str() == Some("https")) && self.findings.clean()
-        {
+        let url = match target {
+            Target::Http(url) => Some(url),
+            Target::Replicas(urls) => urls.first(),
+            _ => None,
+        };
+        if url.is_none_or(|u| u.scheme_str() != Some("https")) && self.findings.clean() {
             self.findings.warn(at, format!("`{key}` has no effect: the upstream is not https"));
         }
         let mut file = |name: &str, path: Option<At<text::PathText>>| -> Option<PathBuf> {

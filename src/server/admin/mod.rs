@@ -13,7 +13,10 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::{Drain, Handler, Options, Peer, serve};
-use crate::metrics::CONTENT_TYPE;
+use crate::{
+    metrics::CONTENT_TYPE,
+    upstream::{aggregate::Collision, replicas::ReplicaState},
+};
 
 /// Time for the head of a request from a probe or scraper, and to keep its connection idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
@@ -34,7 +37,10 @@ pub struct Readiness {
     /// Of the process: `starting`, `serving` or `draining`.
     pub state: &'static str,
     /// Of each upstream, by name.
-    pub upstreams: BTreeMap<String, Part>,
+    pub upstreams: BTreeMap<String, UpstreamPart>,
+    /// Names that more than one upstream would have, which are shown of none; not all, if there are very many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub collisions: Vec<Collision>,
     /// Of the configuration: a broken file is shown here while the old one serves.
     pub configuration: Part,
     /// Of the journal.
@@ -51,6 +57,29 @@ pub struct Part {
     /// Why, for people; never a secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+/// An upstream among the parts.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpstreamPart {
+    /// As of any part.
+    #[serde(flatten)]
+    pub part: Part,
+    /// Of several upstreams: `closed` while it is called, `open` while it is left alone, `half_open` while it is tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<&'static str>,
+    /// Of several upstreams: calls that it has from the endpoint of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<usize>,
+    /// Of each replica, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<ReplicaState>,
+}
+
+impl From<Part> for UpstreamPart {
+    fn from(part: Part) -> Self {
+        Self { part, breaker: None, in_flight: None, replicas: Vec::new() }
+    }
 }
 
 impl Part {

@@ -77,11 +77,16 @@ async fn forward(
     message: &Message<'_>,
     principal: Arc<str>,
 ) -> Result<Response<ResponseBody>, UpstreamError> {
-    let mut again = false;
+    let (mut again, mut stale) = (false, true);
     loop {
-        let index = if again { core.fresh_index().await } else { core.index() };
+        let index = if stale { core.index() } else { core.fresh_index().await };
         let way = match route::find(core, &index, id, message, &principal) {
             Ok(way) => way,
+            // What it does not know may be what the one that is being made has.
+            Err(_) if stale && !core.is_fresh(&index) => {
+                stale = false;
+                continue;
+            }
             Err(refusal) => return Ok(*refusal),
         };
         let seat = &core.seats[way.seat];
@@ -102,7 +107,7 @@ async fn forward(
         if refused {
             catalog.nudge();
             if !again && relisted(core, || catalog.offers_version() != known).await {
-                again = true;
+                (again, stale) = (true, false);
                 continue;
             }
         }

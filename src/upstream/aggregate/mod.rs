@@ -181,11 +181,7 @@ impl Aggregate {
         let member = |seat: &Seat| MemberState {
             name: seat.member.name.to_string(),
             catalog: seat.member.catalog.state(),
-            breaker: match seat.breaker.rest() {
-                None => "closed",
-                Some(Duration::ZERO) => "half_open",
-                Some(_) => "open",
-            },
+            breaker: seat.breaker.state(),
             in_flight: seat.in_flight(),
         };
         State {

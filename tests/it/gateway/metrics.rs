@@ -84,3 +84,30 @@ async fn names_from_outside_do_not_make_it_grow() {
     assert!(page.body.len() < 4 << 20, "{} bytes", page.body.len());
     assert!(page.text().lines().count() < 20_000);
 }
+
+#[tokio::test]
+async fn several_upstreams_show_their_breakers_and_the_names_that_collide() {
+    let (a, b) = (Fake::plain().await, Fake::plain().await);
+    let config = format!(
+        "upstreams.a.url = \"{}\"\nupstreams.a.prefix = \"\"\nupstreams.b.url = \"{}\"\nupstreams.b.prefix = \"\"",
+        a.url(),
+        b.url()
+    );
+    let gate = Gateway::start(&config).await;
+    gate.knows("a").await;
+    gate.knows("b").await;
+    let collides = |r: &serde_json::Value| {
+        let collisions = r["collisions"].as_array().map_or(&[][..], Vec::as_slice);
+        collisions.iter().any(|c| c["name"] == "add" && c["upstreams"] == serde_json::json!(["a", "b"]))
+    };
+    let state = gate.ready_until("the collision", collides).await;
+    assert_eq!(
+        (&state["upstreams"]["a"]["breaker"], &state["upstreams"]["a"]["in_flight"]),
+        (&"closed".into(), &0.into())
+    );
+    for (state, is) in [("closed", 1), ("half_open", 0), ("open", 0)] {
+        let sample = format!("smartgate_upstream_breaker{{upstream=\"a\",state=\"{state}\"}}");
+        assert_eq!(gate.metric(&sample).await as u64, is, "{sample}");
+    }
+    assert!(gate.page("/metrics").await.text().contains("smartgate_parked_calls{upstream=\"b\"} 0"));
+}

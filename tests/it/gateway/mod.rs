@@ -3,6 +3,7 @@
 
 mod audited;
 mod bad_input;
+mod batches;
 mod bridge;
 mod broken_upstreams;
 mod budgets;
@@ -21,6 +22,7 @@ mod metrics;
 mod pipes;
 mod reload;
 mod repairs;
+mod replicas;
 mod routes;
 mod secrets;
 mod stdio;

@@ -24,7 +24,8 @@ impl AdminState for State {
         Readiness {
             ready: self.0.load(Ordering::SeqCst),
             state: "serving",
-            upstreams: BTreeMap::from([("files".to_owned(), down)]),
+            upstreams: BTreeMap::from([("files".to_owned(), down.into())]),
+            collisions: Vec::new(),
             configuration: Part::ok(),
             journal: Part::ok(),
             exporter: Part { state: "off", detail: None },
