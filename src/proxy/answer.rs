@@ -55,13 +55,15 @@ impl Gateway {
             open(call).spending = Some(spending);
         }
         let called = open(call).guard.tool.as_deref();
-        let server = called.map_or_else(|| Arc::clone(caller.route), |t| caller.route.server_of(t).0);
+        let server =
+            called.and_then(|t| caller.route.server_of(t)).map_or(caller.route, |(server, _)| server);
         if server.is_builtin() && awaits == Awaits::Answer {
             let (peer, mask) = {
                 let call = open(call);
                 (call.peer.ip(), call.mask.clone())
             };
-            to_upstream.nested = Some(self.children(&open(call).guard, caller, server, peer, &mask));
+            to_upstream.nested =
+                Some(self.children(&open(call).guard, caller, Arc::clone(server), peer, &mask));
         }
         let way = caller.route.way(era).await;
         let is_own_clock = caller.route.is_builtin() || caller.route.all.is_some();

@@ -58,7 +58,8 @@ impl Spend {
         } else {
             return None;
         };
-        let (server, own) = caller.route.server_of(tool);
+        let server = caller.route.server_of(tool);
+        let (server, own) = server.unwrap_or_else(|| (caller.route, tool.into()));
         let price = match server.is_builtin() {
             true if &*own == builtin::FREE => return None,
             true => Price::Result(arguments.map_or(UNTOLD, most)),

@@ -217,14 +217,12 @@ impl Route {
         }
     }
 
-    /// The server that answers calls of a tool, and the tool's name there.
+    /// Where several are shown as one: the server that answers calls of a tool, and the tool's name there.
     #[must_use]
-    pub fn server_of(self: &Arc<Self>, tool: &str) -> (Arc<Self>, Arc<str>) {
-        let owner = self.all.as_ref().and_then(|all| {
-            let (name, own) = all.aggregate.owner(tool)?;
-            Some((Arc::clone(all.member(&name)?), own))
-        });
-        owner.unwrap_or_else(|| (Arc::clone(self), tool.into()))
+    pub fn server_of(&self, tool: &str) -> Option<(&Arc<Self>, Arc<str>)> {
+        let all = self.all.as_ref()?;
+        let (name, own) = all.aggregate.owner(tool)?;
+        Some((all.member(&name)?, own))
     }
 
     /// Secrets that this endpoint sends to upstreams.
