@@ -109,6 +109,8 @@ async fn before_a_legacy_server_each_message_is_a_call_like_any_other() {
     assert_eq!((hidden.status, hidden.json()["id"].clone()), (403, json!(3)));
     assert_eq!(client.post("[]".to_owned()).await.status, 400);
     drop(client);
+    crate::support::until("the session's end", || gate.records().iter().any(|r| r["method"] == "DELETE"))
+        .await;
     let records = gate.stop().await;
     let record = records.iter().find(|r| r["tool"] == "add").unwrap();
     assert_eq!((&record["outcome"], &record["principal"]), (&json!("ok"), &json!("ada")));
