@@ -80,7 +80,7 @@ class Pod:
             )
             wait_until(
                 f"{name}: the server's tools",
-                lambda: self._lives(self.server) and '"ok","detail":"3 tools' in get(self, "/readyz")[1],
+                lambda: self._lives(self.server) and '"server":{"state":"ok"' in get(self, "/readyz")[1],
             )
         except Failed as failure:
             raise Failed(f"{failure}\n{(self.folder / 'gateway.log').read_text()}") from None

@@ -51,7 +51,7 @@ class Staged:
 
     def _ready(self):
         try:
-            return self._get("/readyz")[1:] and '"3 tools' in self._get("/readyz")[2]
+            return self._get("/readyz")[1:] and '"server":{"state":"ok"' in self._get("/readyz")[2]
         except OSError:
             return False
 

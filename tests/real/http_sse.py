@@ -27,7 +27,7 @@ def gateway(bench):
 
 def walk(bench, client, which, url):
     seen = matrix.walk(bench, client, "legacy", which, url)
-    matrix.judge_direct(seen, which, "legacy")
+    matrix.judge(seen, matrix.revision(False))
 
 
 def beside(url):
