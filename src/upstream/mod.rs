@@ -11,6 +11,7 @@ pub mod replicas;
 mod shown;
 pub mod stdio;
 pub(crate) mod tls;
+mod written;
 
 use std::{error::Error, future::Future, pin::Pin, sync::Arc, time::Duration};
 

@@ -7,16 +7,12 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Response, request::Parts};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Frame};
 use serde_json::{Value, json};
 use tokio::{
     sync::{mpsc, watch},
@@ -31,7 +27,7 @@ use crate::{
         message::Message,
         sse,
     },
-    upstream::{BodyError, ResponseBody, catalog::Kind},
+    upstream::{ResponseBody, catalog::Kind, written},
 };
 
 /// The key of a subscription's id in `_meta`.
@@ -116,7 +112,7 @@ pub(super) fn listen(
             _client_left_or_end = Arc::new(listen).run(&sender) => {}
         }
     });
-    reply::events(Stream(receiver).boxed_unsync())
+    reply::events(written::body(receiver))
 }
 
 /// The client has left.
@@ -223,18 +219,4 @@ impl Listen {
 
 async fn send(client: &Sender, message: String) -> Result<(), Left> {
     client.send(sse::frame(message.as_bytes()).into()).await.map_err(|_| Left)
-}
-
-struct Stream(mpsc::Receiver<Bytes>);
-
-impl Body for Stream {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
 }

@@ -1,20 +1,14 @@
 //! What the bridge itself answers: one JSON-RPC message, or a stream of events.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-};
-
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::{
     mcp::sse,
-    upstream::{BodyError, ResponseBody},
+    upstream::{ResponseBody, written},
 };
 
 /// A comment: says to client and gateway that the call goes on.
@@ -90,24 +84,10 @@ pub(super) fn event(message: &[u8]) -> Bytes {
 /// A stream, and the end to write it. The writer learns of a reader that left by [`mpsc::Sender::closed`].
 pub(super) fn stream() -> (mpsc::Sender<Bytes>, Response<ResponseBody>) {
     let (events, receiver) = mpsc::channel(WAITING);
-    let mut response = Response::new(Events(receiver).boxed_unsync());
+    let mut response = Response::new(written::body(receiver));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     (events, response)
-}
-
-struct Events(mpsc::Receiver<Bytes>);
-
-impl Body for Events {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        self.0.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
-    }
 }
