@@ -1,33 +1,14 @@
-//! `smartgate audit`: reading journals. Owns what is printed; the library checks.
+//! `smartgate audit verify`. Owns what is printed; the library checks.
 
 use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-use super::{FAILURE, print, usage};
 use crate::{
     audit::verify::{self, Report},
+    cli::{FAILURE, print, usage},
     config,
 };
-
-/// Subcommands of a later version.
-const LATER: &[&str] = &["tail", "query", "stats"];
-
-/// `audit`
-#[derive(Debug, Parser)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Check the journal's hash chain
-    Verify(Verify),
-    /// What clap does not know: a later subcommand or a typing error
-    #[command(external_subcommand)]
-    Unknown(Vec<String>),
-}
 
 /// `audit verify`
 #[derive(Debug, Parser)]
@@ -37,26 +18,14 @@ enum Command {
     smartgate audit verify audit.jsonl.0000*      segments alone, oldest first\n\n\
     Exit code: 0 if no line was changed, moved, added or taken away; 1 if one was, and where; 64 if a file\n  \
     cannot be read.")]
-struct Verify {
+pub(super) struct Args {
     /// The journal; or several segments, oldest first
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Runs the command.
-pub fn run(args: Args) -> ExitCode {
-    match args.command {
-        Command::Verify(args) => verify(args.files),
-        Command::Unknown(words) => {
-            let word = words.first().map(String::as_str).unwrap_or_default();
-            let later = LATER.contains(&word);
-            let what = if later { "is not in this version" } else { "is no subcommand; there is 'verify'" };
-            usage(&format!("'audit {word}' {what}"))
-        }
-    }
-}
-
-fn verify(mut files: Vec<PathBuf>) -> ExitCode {
+pub(super) fn run(args: Args) -> ExitCode {
+    let mut files = args.files;
     if files.is_empty() {
         let Some(journal) = config::default_journal() else {
             return usage("there is no state directory: name a FILE");
