@@ -26,11 +26,12 @@ import http_sse
 import matrix
 import readme_demo
 import sigkill
+import standing
 import stdio
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, stdio, bridge, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
+MODULES = (matrix, stdio, bridge, standing, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 

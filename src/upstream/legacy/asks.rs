@@ -39,6 +39,11 @@ impl Asks {
         self.0 & flag != 0
     }
 
+    /// Whether the client can be asked anything.
+    pub(super) fn any(self) -> bool {
+        self.0 != 0
+    }
+
     /// Whether links may be opened.
     pub(super) fn url(self) -> bool {
         self.has(URL)

@@ -12,13 +12,14 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     answer::same_id,
     asks::Asks,
-    hub,
+    elsewhere::Heard,
     incoming::Client,
     level::Level,
     losses,
     messages::{Broken, Item, Messages, is_stream},
     question::{self, Question, is_askable},
     session::{Session, spawn},
+    wants::is_news,
 };
 use crate::mcp::{
     json::{
@@ -43,6 +44,8 @@ pub(super) struct Call {
     pub(super) method: String,
     pub(super) asks: Asks,
     messages: Option<Messages>,
+    /// What comes for it on the session's GET stream, where its client can be asked something.
+    elsewhere: Option<Heard>,
     /// Questions without an answer, in their order.
     pub(super) questions: Vec<Question>,
     asked: usize,
@@ -70,7 +73,9 @@ pub(super) enum Step {
 impl Call {
     /// A call that is about to be sent.
     pub(super) fn new(session: Arc<Session>, own: u64, method: &str, asks: Asks) -> Self {
+        let can_be_asked = is_askable(method) && asks.any();
         Self {
+            elsewhere: can_be_asked.then(|| session.hub.begin(own)),
             session,
             own,
             method: method.to_owned(),
@@ -88,6 +93,14 @@ impl Call {
         self.ended = true;
     }
 
+    /// Waits until something comes for it outside its own stream.
+    pub(super) async fn hears(&mut self) {
+        match &mut self.elsewhere {
+            Some(elsewhere) => elsewhere.wait().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// What the server's answer is read from.
     pub(super) fn reads(&mut self, messages: Messages) {
         self.messages = Some(messages);
@@ -98,9 +111,10 @@ impl Call {
         loop {
             let grace = (!self.questions.is_empty()).then(|| Instant::now() + GRACE);
             let Some(messages) = &mut self.messages else { return self.broken("there is no answer") };
+            let next = next(messages, self.elsewhere.as_mut());
             let item = match grace.into_iter().chain(until).min() {
-                None => messages.next().await,
-                Some(limit) => match timeout_at(limit, messages.next()).await {
+                None => next.await,
+                Some(limit) => match timeout_at(limit, next).await {
                     Ok(item) => item,
                     Err(_) if self.questions.is_empty() => return Step::Late,
                     Err(_) => return Step::Ask,
@@ -197,7 +211,7 @@ impl Call {
                 self.questions.retain(|q| q.id != id);
                 None
             }
-            news if hub::is_news(news) => {
+            news if is_news(news) => {
                 self.session.hub.tell(text);
                 None
             }
@@ -224,6 +238,16 @@ impl Call {
     }
 }
 
+/// The next message of the call's own stream, or of what came for it elsewhere. Nothing is lost if the future is dropped.
+async fn next(messages: &mut Messages, elsewhere: Option<&mut Heard>) -> Result<Option<Item>, Broken> {
+    let Some(elsewhere) = elsewhere else { return messages.next().await };
+    tokio::select! {
+        biased;
+        item = messages.next() => item,
+        Some(text) = elsewhere.next() => Ok(Some(Item::Message(text))),
+    }
+}
+
 /// An error without an id is the server's word that it could not read one; on a call's own stream it is this call's.
 fn is_nameless_error(message: &Message<'_>) -> bool {
     message.has_error && message.id_raw.is_none_or(|id| id.text() == "null")
@@ -232,12 +256,21 @@ fn is_nameless_error(message: &Message<'_>) -> bool {
 impl Drop for Call {
     fn drop(&mut self) {
         self.session.touch();
-        if self.ended || self.session.is_lost() {
+        self.session.hub.end(self.own);
+        let unread = self.elsewhere.take().map(Heard::unread).unwrap_or_default();
+        if self.session.is_lost() || self.ended && unread.is_empty() {
             return;
         }
+        let ended = self.ended;
         let (session, own) = (Arc::clone(&self.session), self.own);
         let questions = std::mem::take(&mut self.questions);
         spawn(async move {
+            for verdict in unread {
+                session.tell(verdict).await;
+            }
+            if ended {
+                return;
+            }
             for question in questions {
                 session.tell(question.unanswered()).await;
             }

@@ -1,15 +1,20 @@
-//! The GET stream of a session: opened while somebody listens, and again after each break.
+//! The GET stream of a session: opened while somebody needs it, and again after each break.
+//!
+//! Invariant: it does not keep the session.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Weak, time::Duration};
 
+use bytes::Bytes;
 use http::StatusCode;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    elsewhere::REST,
     losses,
     messages::{Item, Messages, is_stream},
     question,
     session::Session,
+    wants::is_news,
 };
 use crate::{
     mcp::message::{self, Body, Kind},
@@ -29,20 +34,19 @@ pub(super) enum Head {
     Refused,
 }
 
-/// Keeps the GET stream until it is refused, the session is gone, or nobody listens.
-pub(super) async fn read(session: Arc<Session>, tell: watch::Sender<Head>) {
+/// Keeps the GET stream until it is refused, the session is gone, or nobody needs it.
+pub(super) async fn read(weak: Weak<Session>, tell: watch::Sender<Head>) {
     let mut pause = Backoff::up_to(LONGEST_PAUSE);
     loop {
-        match session.get(None).await {
+        let Some(get) = weak.upgrade().map(|session| session.get(None)) else { return };
+        let answer = get.await;
+        let Some(session) = weak.upgrade() else { return };
+        let messages = match answer {
             Ok(response) if response.status().is_success() && is_stream(response.headers()) == Some(true) => {
                 if tell.send_replace(Head::Open) == Head::Open {
                     session.hub.missed();
                 }
-                let opened = Instant::now();
-                follow(&session, Messages::new(response.into_body(), true)).await;
-                if opened.elapsed() >= LONG_LIVED {
-                    pause.reset();
-                }
+                Some(Messages::new(response.into_body(), true))
             }
             Ok(response) if response.status() == StatusCode::NOT_FOUND && session.id.is_some() => {
                 return session.lost();
@@ -52,7 +56,10 @@ pub(super) async fn read(session: Arc<Session>, tell: watch::Sender<Head>) {
                     && response.status() != StatusCode::NOT_IMPLEMENTED =>
             {
                 tell.send_replace(Head::Open);
+                None
             }
+            // The server has not noticed the end of the last one.
+            Ok(response) if response.status() == StatusCode::CONFLICT => None,
             Ok(_no_stream) => {
                 if tell.send_replace(Head::Refused) == Head::Open {
                     session.hub.dismiss();
@@ -60,24 +67,60 @@ pub(super) async fn read(session: Arc<Session>, tell: watch::Sender<Head>) {
                 return;
             }
             // Promised all the same: when the server is back, what was missed is made up for.
-            Err(_unreachable) => drop(tell.send_replace(Head::Open)),
+            Err(_unreachable) => {
+                tell.send_replace(Head::Open);
+                None
+            }
+        };
+        drop(session);
+        if let Some(messages) = messages {
+            let opened = Instant::now();
+            if follow(&weak, messages).await == Ended::Unneeded {
+                return;
+            }
+            if opened.elapsed() >= LONG_LIVED {
+                pause.reset();
+            }
         }
         tokio::time::sleep(pause.next()).await;
+        if weak.upgrade().is_none_or(|session| session.hub.rests()) {
+            return;
+        }
     }
 }
 
-async fn follow(session: &Session, mut messages: Messages) {
-    while let Ok(Some(item)) = messages.next().await {
-        let Item::Message(text) = item else { continue };
-        let Ok(Body::Object(message)) = message::parse(&text) else { continue };
-        let method = message.method.as_deref().unwrap_or_default();
-        match (message.kind(), message.id()) {
-            (Kind::Request, Some(id)) if method == "ping" => session.pong(id).await,
-            (Kind::Request, Some(id)) => {
-                session.tell(question::verdict(id, losses::unasked(method))).await;
-            }
-            (Kind::Notification, _) if losses::is_kept_of_get(method) => session.hub.tell(&text),
-            _ => {}
+#[derive(PartialEq, Eq)]
+enum Ended {
+    Broken,
+    Unneeded,
+}
+
+async fn follow(weak: &Weak<Session>, mut messages: Messages) -> Ended {
+    loop {
+        let item = tokio::time::timeout(REST, messages.next()).await;
+        let Some(session) = weak.upgrade().filter(|session| !session.hub.rests()) else {
+            return Ended::Unneeded;
+        };
+        match item {
+            Ok(Ok(Some(Item::Message(text)))) => heard(&session, &text).await,
+            Ok(Ok(Some(Item::Alive))) | Err(_) => {}
+            Ok(Ok(None) | Err(_)) => return Ended::Broken,
         }
+    }
+}
+
+async fn heard(session: &Session, text: &Bytes) {
+    let Ok(Body::Object(message)) = message::parse(text) else { return };
+    let method = message.method.as_deref().unwrap_or_default();
+    match (message.kind(), message.id()) {
+        (Kind::Request, Some(id)) if method == "ping" => session.pong(id).await,
+        (Kind::Request, Some(id)) if !session.hub.of_call(text, &message) => {
+            session.tell(question::verdict(id, losses::unasked(method))).await;
+        }
+        (Kind::Notification, _) if is_news(method) => session.hub.tell(text),
+        (Kind::Notification, _) if losses::is_of_call(method) => {
+            session.hub.of_call(text, &message);
+        }
+        _ => {}
     }
 }

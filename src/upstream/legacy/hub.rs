@@ -1,8 +1,9 @@
-//! What a session tells without being asked: lists that changed and resources that were updated. Owns who listens, the
-//! one GET stream that it comes on, and how many want each resource.
+//! What a session tells outside the streams of calls: lists that changed, resources that were updated, and what is for
+//! an open call. Owns who listens, the one GET stream that it comes on, and how many want each resource.
 //!
-//! Invariants: one GET stream at most, and only while somebody listens; a listener that does not read costs a bounded
-//! queue and then its place, and learns of it, so it can catch up.
+//! Invariants: one GET stream at most, and only while somebody listens, or a call is open that can be asked, or was a
+//! moment ago; a listener that does not read costs a bounded queue and then its place, and learns of it, so it can
+//! catch up.
 
 use std::{
     collections::HashMap,
@@ -18,8 +19,10 @@ use tokio::{
 };
 
 use super::{
+    elsewhere::{Calls, Heard},
     get::{self, Head},
     session::{Session, spawn},
+    wants::Wants,
 };
 use crate::mcp::message::{self, Body, Message};
 
@@ -27,6 +30,8 @@ use crate::mcp::message::{self, Body, Message};
 const WAITING: usize = 64;
 /// How long the head of the GET stream is waited for; a server may hold it back until there is something to say.
 const HEAD: Duration = Duration::from_secs(2);
+/// The same before a call that can be asked, once in a session.
+const SOON: Duration = Duration::from_millis(500);
 
 /// What a listener hears.
 #[derive(Debug)]
@@ -35,15 +40,6 @@ pub(super) enum News {
     Told(Bytes),
     /// Some may have been missed.
     Missed,
-}
-
-/// What a listener wants to hear.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Wants {
-    pub(super) tools: bool,
-    pub(super) prompts: bool,
-    pub(super) resources: bool,
-    pub(super) uris: Vec<String>,
 }
 
 /// See the module.
@@ -59,6 +55,9 @@ struct Inner {
     listeners: HashMap<u64, Listener>,
     next: u64,
     reader: Option<Reader>,
+    calls: Calls,
+    /// The server holds the head of the stream back.
+    holds_head: bool,
     closed: bool,
 }
 
@@ -79,36 +78,6 @@ pub(super) struct Place {
     subscribed: Vec<String>,
 }
 
-/// Whether it is for listeners.
-pub(super) fn is_news(method: &str) -> bool {
-    matches!(
-        method,
-        "notifications/tools/list_changed"
-            | "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed"
-            | "notifications/resources/updated"
-    )
-}
-
-impl Wants {
-    fn include(&self, message: &Message<'_>) -> bool {
-        match message.method.as_deref() {
-            Some("notifications/tools/list_changed") => self.tools,
-            Some("notifications/prompts/list_changed") => self.prompts,
-            Some("notifications/resources/list_changed") => self.resources,
-            // It may be about a part of what was subscribed to (2025-11-25, resources).
-            Some("notifications/resources/updated") => {
-                let uri = message.uri.as_deref().unwrap_or_default();
-                self.uris.iter().any(|u| {
-                    uri.strip_prefix(&**u)
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '#', '?']))
-                })
-            }
-            _ => false,
-        }
-    }
-}
-
 impl Hub {
     /// Hands a notification to those who want it.
     pub(super) fn tell(&self, text: &Bytes) {
@@ -116,6 +85,31 @@ impl Hub {
         self.inner().listeners.retain(|_, listener| {
             !listener.wants.include(&message) || listener.news.try_send(News::Told(text.clone())).is_ok()
         });
+    }
+
+    /// A call begins that can be asked.
+    pub(super) fn begin(&self, own: u64) -> Heard {
+        self.inner().calls.begin(own)
+    }
+
+    /// It has ended.
+    pub(super) fn end(&self, own: u64) {
+        self.inner().calls.end(own);
+    }
+
+    /// Hands a message to the open call that it is for. Whether there is one.
+    pub(super) fn of_call(&self, text: &Bytes, message: &Message<'_>) -> bool {
+        self.inner().calls.tell(text, message)
+    }
+
+    /// Whether nobody needs the stream any more; then it is for its reader to end.
+    pub(super) fn rests(&self) -> bool {
+        let mut inner = self.inner();
+        let is_needed = inner.is_needed();
+        if !is_needed {
+            inner.reader = None;
+        }
+        !is_needed
     }
 
     /// Listeners were promised what cannot come any more: they are to ask again.
@@ -142,6 +136,18 @@ impl Hub {
 }
 
 impl Inner {
+    fn is_needed(&self) -> bool {
+        !self.listeners.is_empty() || self.calls.are_recent()
+    }
+
+    fn head(&mut self, session: &Arc<Session>) -> watch::Receiver<Head> {
+        let reader = self.reader.get_or_insert_with(|| {
+            let (tell, head) = watch::channel(Head::Awaited);
+            Reader { task: tokio::spawn(get::read(Arc::downgrade(session), tell)).abort_handle(), head }
+        });
+        reader.head.clone()
+    }
+
     fn stop_reading(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.task.abort();
@@ -164,13 +170,7 @@ pub(super) async fn join(
         let number = inner.next;
         inner.listeners.insert(number, Listener { wants: Wants::default(), news });
         // Where nothing can come, no stream is opened.
-        let head = (wants != Wants::default()).then(|| {
-            let reader = inner.reader.get_or_insert_with(|| {
-                let (tell, head) = watch::channel(Head::Awaited);
-                Reader { task: tokio::spawn(get::read(Arc::clone(session), tell)).abort_handle(), head }
-            });
-            reader.head.clone()
-        });
+        let head = (wants != Wants::default()).then(|| inner.head(session));
         (Place { session: Arc::clone(session), number, subscribed: Vec::new() }, head)
     };
     if let Some(head) = head
@@ -190,9 +190,33 @@ pub(super) async fn join(
     (!session.is_lost()).then_some((place, wants, receiver))
 }
 
-async fn can_come(mut head: watch::Receiver<Head>) -> bool {
-    let known = tokio::time::timeout(HEAD, head.wait_for(|head| *head != Head::Awaited)).await;
-    !matches!(known, Ok(Ok(head)) if *head == Head::Refused)
+/// Opens the stream for what is asked there of a call that will begin, and waits a little for it to be there: what
+/// comes before that is lost.
+pub(super) async fn stand_by(session: &Arc<Session>) {
+    let head = {
+        let mut inner = session.hub.inner();
+        if inner.closed {
+            return;
+        }
+        inner.calls.touch();
+        let head = inner.head(session);
+        if inner.holds_head {
+            return;
+        }
+        head
+    };
+    if is_known(head, SOON).await.is_none() {
+        session.hub.inner().holds_head = true;
+    }
+}
+
+async fn can_come(head: watch::Receiver<Head>) -> bool {
+    is_known(head, HEAD).await != Some(Head::Refused)
+}
+
+async fn is_known(mut head: watch::Receiver<Head>, patience: Duration) -> Option<Head> {
+    let known = tokio::time::timeout(patience, head.wait_for(|head| *head != Head::Awaited)).await;
+    known.ok()?.ok().map(|head| *head)
 }
 
 impl Place {
@@ -220,7 +244,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut inner = self.session.hub.inner();
         inner.listeners.remove(&self.number);
-        if inner.listeners.is_empty() {
+        if !inner.is_needed() {
             inner.stop_reading();
         }
         drop(inner);

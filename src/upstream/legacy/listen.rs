@@ -14,9 +14,10 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use super::{
     Bridge, Origin,
     hello::{Hello, NoSession},
-    hub::{self, News, Place, Wants},
+    hub::{self, News, Place},
     incoming::Incoming,
     reply,
+    wants::Wants,
 };
 use crate::{
     mcp::{

@@ -38,9 +38,10 @@ pub(super) fn is_dropped(notification: &str) -> bool {
     )
 }
 
-/// Loss: on the stream that belongs to no request, progress and log messages cannot be told whose they are.
-pub(super) fn is_kept_of_get(notification: &str) -> bool {
-    super::hub::is_news(notification)
+/// Loss: on the stream that belongs to no request, nothing else than news and these is for anybody; and these only if it
+/// can be told for whom.
+pub(super) fn is_of_call(notification: &str) -> bool {
+    matches!(notification, "notifications/progress" | "notifications/message" | "notifications/cancelled")
 }
 
 /// Loss: methods that the modern era does not have. A client may not reach into a session that it shares with

@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use http::{HeaderMap, header::CONTENT_TYPE};
+use http::{HeaderMap, Response, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
 
+use super::session::Sent;
 use crate::{
     mcp::{json, sse::Scanner},
-    upstream::ResponseBody,
+    upstream::{ResponseBody, UpstreamError},
 };
 
 /// Largest message, in bytes.
@@ -32,6 +33,8 @@ pub(super) struct Broken(pub(super) String);
 
 /// See the module.
 pub(super) struct Messages {
+    /// A response whose head is waited for.
+    head: Option<Sent>,
     body: Option<ResponseBody>,
     framing: Framing,
     ready: VecDeque<Bytes>,
@@ -42,6 +45,12 @@ pub(super) struct Messages {
 enum Framing {
     Events(Scanner),
     Whole(Vec<u8>),
+}
+
+impl Framing {
+    fn of(stream: bool) -> Self {
+        if stream { Self::Events(Scanner::new(LIMIT)) } else { Self::Whole(Vec::new()) }
+    }
 }
 
 /// Whether these headers announce a stream, or JSON; `None` for anything else.
@@ -56,12 +65,39 @@ pub(super) fn is_stream(headers: &HeaderMap) -> Option<bool> {
 
 impl Messages {
     pub(super) fn new(body: ResponseBody, stream: bool) -> Self {
-        let framing = if stream { Framing::Events(Scanner::new(LIMIT)) } else { Framing::Whole(Vec::new()) };
-        Self { body: Some(body), framing, ready: VecDeque::new(), last_id: None }
+        Self {
+            head: None,
+            body: Some(body),
+            framing: Framing::of(stream),
+            ready: VecDeque::new(),
+            last_id: None,
+        }
+    }
+
+    /// Of a response that is yet to come.
+    pub(super) fn later(sent: Sent) -> Self {
+        let framing = Framing::of(false);
+        Self { head: Some(sent), body: None, framing, ready: VecDeque::new(), last_id: None }
+    }
+
+    fn begin(&mut self, response: Result<Response<ResponseBody>, UpstreamError>) -> Result<(), Broken> {
+        let response = response.map_err(|_| Broken("the server did not answer".into()))?;
+        let Some(stream) = is_stream(response.headers()) else {
+            let status = response.status().as_u16();
+            return Err(Broken(format!("the server answered HTTP {status} without a JSON-RPC message")));
+        };
+        self.framing = Framing::of(stream);
+        self.body = Some(response.into_body());
+        Ok(())
     }
 
     /// The next message, or a sign of life. `None` at the end. Nothing is lost if the future is dropped.
     pub(super) async fn next(&mut self) -> Result<Option<Item>, Broken> {
+        if let Some(sent) = &mut self.head {
+            let response = sent.await;
+            self.head = None;
+            self.begin(response)?;
+        }
         loop {
             if let Some(message) = self.ready.pop_front() {
                 return Ok(Some(Item::Message(message)));

@@ -7,6 +7,7 @@
 mod answer;
 mod asks;
 mod call;
+mod elsewhere;
 mod get;
 mod hello;
 mod hub;
@@ -22,6 +23,7 @@ mod refused;
 mod relay;
 mod reply;
 mod session;
+mod wants;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +31,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, response::Parts};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
 use self::{
     answer::{Translated, translate},
@@ -39,7 +41,7 @@ use self::{
     messages::{Messages, is_stream},
     origin::Origin,
     pool::Pool,
-    refused::Refused,
+    refused::{Refused, as_it_came},
     relay::Asker,
     reply::Refusal,
     session::Session,
@@ -50,7 +52,7 @@ use crate::{
         parked::{self, Parked},
         sealed::Sealer,
     },
-    mcp::{era::SESSION_HEADER, version::LATEST_LEGACY},
+    mcp::version::LATEST_LEGACY,
 };
 
 /// How a bridge is bounded.
@@ -233,10 +235,22 @@ impl Bridge {
             if let Some(level) = incoming.client.level {
                 session.raise(level).await;
             }
+            if question::is_askable(&incoming.method) && incoming.asks.any() {
+                hub::stand_by(&session).await;
+            }
             let own = session.next_id();
             let mut call = Call::new(Arc::clone(&session), own, &incoming.method, incoming.asks);
-            let sent = session.call(&origin.way, incoming.legacy(own)).await;
-            let response = sent.map_err(|error| {
+            let mut sent = Arc::clone(&session).call(origin.way.clone(), incoming.legacy(own));
+            let response = tokio::select! {
+                response = &mut sent => response,
+                // Servers that answer with JSON ask before there is a response head.
+                () = call.hears() => {
+                    call.reads(Messages::later(sent));
+                    let asker = Asker { incoming, owner: origin.owner, status: StatusCode::OK };
+                    return Ok(relay::relay(self, call, asker).await);
+                }
+            };
+            let response = response.map_err(|error| {
                 if matches!(error, UpstreamError::Connect(_)) {
                     call.end();
                 }
@@ -278,17 +292,4 @@ impl Bridge {
         }
         Err(said(Refusal::upstream("the server forgets its sessions at once")))
     }
-}
-
-/// A refusal with the server's status and headers, except those of a body or a session that the client does not get.
-fn as_it_came(mut head: Parts, body: Bytes) -> Response<ResponseBody> {
-    for not_theirs in
-        [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, HeaderName::from_static(SESSION_HEADER)]
-    {
-        head.headers.remove(not_theirs);
-    }
-    if body.first() == Some(&b'{') {
-        head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
-    Response::from_parts(head, reply::with_body(StatusCode::OK, body).into_body())
 }

@@ -2,12 +2,16 @@
 //! would tell a modern client something else than they mean.
 
 use bytes::{Bytes, BytesMut};
-use http::{Response, StatusCode, response::Parts};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header, response::Parts};
 use http_body_util::BodyExt;
 
-use super::{answer::same_id, reply::Refusal};
+use super::{
+    answer::same_id,
+    reply::{self, Refusal},
+};
 use crate::{
     mcp::{
+        era::SESSION_HEADER,
         json::Type,
         message::{self, Body},
     },
@@ -74,4 +78,17 @@ async fn beginning(mut body: ResponseBody) -> Bytes {
         }
     }
     read.freeze()
+}
+
+/// A refusal with the server's status and headers, except those of a body or a session that the client does not get.
+pub(super) fn as_it_came(mut head: Parts, body: Bytes) -> Response<ResponseBody> {
+    for not_theirs in
+        [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, HeaderName::from_static(SESSION_HEADER)]
+    {
+        head.headers.remove(not_theirs);
+    }
+    if body.first() == Some(&b'{') {
+        head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    Response::from_parts(head, reply::with_body(StatusCode::OK, body).into_body())
 }

@@ -29,7 +29,7 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         message::{self, Body},
     },
-    upstream::{ResponseBody, Upstream, UpstreamError},
+    upstream::{BoxFuture, ResponseBody, Upstream, UpstreamError},
 };
 
 /// The bridge's own requests and notices in a session take no longer.
@@ -49,6 +49,9 @@ pub(super) struct Way {
     pub(super) headers: HeaderMap,
     pub(super) extensions: Extensions,
 }
+
+/// A request that is on its way.
+pub(super) type Sent = BoxFuture<'static, Result<Response<ResponseBody>, UpstreamError>>;
 
 /// See the module.
 pub(super) struct Session {
@@ -132,18 +135,23 @@ impl Session {
     }
 
     /// Sends a client's request by that client's own way.
-    pub(super) async fn call(&self, way: &Way, body: Bytes) -> Result<Response<ResponseBody>, UpstreamError> {
-        way.upstream.call(self.within(way.post(body))).await
+    pub(super) fn call(self: Arc<Self>, way: Way, body: Bytes) -> Sent {
+        Box::pin(async move { way.upstream.call(self.within(way.post(body))).await })
     }
 
     /// Opens the stream of what belongs to no request, or goes on with one that broke.
-    pub(super) async fn get(&self, after: Option<&[u8]>) -> Result<Response<ResponseBody>, UpstreamError> {
+    /// Does not hold the session.
+    pub(super) fn get(
+        &self,
+        after: Option<&[u8]>,
+    ) -> impl Future<Output = Result<Response<ResponseBody>, UpstreamError>> + Send + use<> {
         let mut request = self.within(self.way.request(Method::GET, Bytes::new()));
         request.headers_mut().insert(header::ACCEPT, STREAM);
         if let Some(id) = after.and_then(|id| HeaderValue::from_bytes(id).ok()) {
             request.headers_mut().insert("last-event-id", id);
         }
-        self.way.upstream.call(request).await
+        let upstream = Arc::clone(&self.way.upstream);
+        async move { upstream.call(request).await }
     }
 
     /// Posts a notification or a response; whether the server took it.
@@ -192,6 +200,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.hub.close();
         if self.id.is_none() || self.is_lost() {
             return;
         }

@@ -9,6 +9,7 @@ mod properties;
 mod refusing;
 mod sessions;
 mod sockets;
+mod standing;
 mod telling;
 
 use std::{sync::Arc, time::Duration};

@@ -19,7 +19,7 @@ async fn the_server_sees_a_legacy_client() {
     let mut params = tool();
     params["_meta"] = json!({"progressToken": "p", "vendor/key": 1});
     assert_eq!(bench.ask("tools/call", params).await.0, 200);
-    let all = bench.fake.all();
+    let all = bench.fake.verbs(&Method::POST);
     let methods: Vec<_> = all.iter().map(|seen| seen.method()).collect();
     assert_eq!(methods, ["initialize", "notifications/initialized", "tools/call"]);
     assert_eq!(
@@ -39,6 +39,8 @@ async fn the_server_sees_a_legacy_client() {
             assert!(seen.header(modern).is_none(), "{modern}");
         }
     }
+    let get = &bench.fake.verbs(&Method::GET)[0];
+    assert_eq!((get.header("accept"), get.header("mcp-session-id")), (Some("text/event-stream"), Some("s1")));
     let own = all[2].body["id"].clone();
     assert!(own.is_u64());
     assert_eq!(

@@ -80,5 +80,5 @@ async fn links_that_a_server_wants_opened_first_are_asked_for_and_the_call_sent_
     let (status, refused) = bench.ask_as("ada", "{}", "tools/call", tool()).await;
     assert_eq!((status, &refused["error"]["code"]), (400, &json!(-32021)));
     assert_eq!(refused["error"]["data"]["requiredCapabilities"], json!({"elicitation": {"url": {}}}));
-    assert!(bench.fake.verbs(&Method::GET).is_empty());
+    assert_eq!(bench.fake.verbs(&Method::GET).len(), 1, "the client that can be asked something");
 }

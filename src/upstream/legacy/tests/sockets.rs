@@ -89,7 +89,8 @@ async fn a_parked_call_goes_on_over_the_same_connection() {
     let streams = Streams::default();
     let bench = bench(streaming(&streams)).await;
     let server = async {
-        let (seen, events) = streams.nth(0).await;
+        // The first is the session's GET stream.
+        let (seen, events) = streams.nth(1).await;
         events.send(
             &json!({"jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": {"message": "m"}}),
         );
@@ -120,7 +121,7 @@ async fn a_client_that_leaves_closes_the_servers_stream() {
     let bench = bench(streaming(&streams)).await;
     let call = bench.send(request("ada", EVERYTHING, json!(1), "tools/call", tool()));
     assert!(tokio::time::timeout(Duration::from_millis(300), call).await.is_err());
-    let (_, events) = streams.nth(0).await;
+    let (_, events) = streams.nth(1).await;
     until("the server is told", || bench.fake.of("notifications/cancelled").len() == 1).await;
     until("the connection is closed", || {
         events.raw(": are you there?\n\n");
@@ -134,8 +135,8 @@ async fn a_server_that_breaks_off_is_told_as_a_failure() {
     let streams = Streams::default();
     let bench = bench(streaming(&streams)).await;
     let server = async {
-        streams.nth(0).await;
-        streams.end(0);
+        streams.nth(1).await;
+        streams.end(1);
     };
     let ((status, answer), ()) = tokio::join!(bench.call(), server);
     assert_eq!((status, &answer["error"]["code"]), (502, &json!(502)));

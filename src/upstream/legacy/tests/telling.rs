@@ -35,13 +35,14 @@ async fn equal_tokens_of_two_calls_stay_apart() {
         let (first, second) = (token(&one.0), token(&two.0));
         assert_ne!(first, second);
         // The tokens of the other call mean nothing on this stream.
-        for (events, own, foreign, n) in [(&one.1, &first, &second, 10), (&two.1, &second, &first, 20)] {
+        for ((seen, events), own, foreign) in [(&one, &first, &second), (&two, &second, &first)] {
+            let n = &seen.body["params"]["_meta"]["vendor/n"];
             events.send(&note("progress", json!({"progressToken": foreign, "progress": 99})));
             events.send(&note("progress", json!({"progressToken": own, "progress": n, "message": "m"})));
         }
     };
-    let token = || json!({"progressToken": "same"});
-    let (one, two, ()) = tokio::join!(bench.send(call(token())), bench.send(call(token())), server);
+    let token = |n: u8| json!({"progressToken": "same", "vendor/n": n});
+    let (one, two, ()) = tokio::join!(bench.send(call(token(10))), bench.send(call(token(20))), server);
     for (response, n) in [(one, 10), (two, 20)] {
         let heard = Reader::new(response).next().await.unwrap();
         assert_eq!(heard["params"], json!({"progressToken": "same", "progress": n, "message": "m"}));
