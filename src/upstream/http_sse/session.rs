@@ -37,7 +37,7 @@ const RECEIPT: usize = 64 * 1024;
 /// See the module.
 pub(super) struct Session {
     pub(super) owner: Owner,
-    pub(super) mailbox: Mailbox,
+    pub(super) mailbox: Mailbox<String>,
     pub(super) stop: CancellationToken,
     http: Arc<HttpUpstream>,
     /// Where messages go.

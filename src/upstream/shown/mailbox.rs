@@ -14,24 +14,34 @@ use super::outbox::{Outbox, Reader, outbox};
 const HELD: usize = 64;
 const HELD_BYTES: usize = 256 * 1024;
 
-/// A message that no stream took, with its id if it is a request.
-pub(in crate::upstream) type Lost = Option<String>;
-
-/// See the module.
-#[derive(Debug, Default)]
-pub(in crate::upstream) struct Mailbox {
-    state: Mutex<State>,
+/// See the module. `I` names requests.
+#[derive(Debug)]
+pub(in crate::upstream) struct Mailbox<I> {
+    state: Mutex<State<I>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
+#[derive(Debug)]
+struct State<I> {
     stream: Option<Outbox>,
-    held: VecDeque<(Bytes, Lost)>,
+    /// Each with its id if it is a request.
+    held: VecDeque<(Bytes, Option<I>)>,
     bytes: usize,
     closed: bool,
 }
 
-impl Mailbox {
+impl<I> Default for Mailbox<I> {
+    fn default() -> Self {
+        Self { state: Mutex::default() }
+    }
+}
+
+impl<I> Default for State<I> {
+    fn default() -> Self {
+        Self { stream: None, held: VecDeque::new(), bytes: 0, closed: false }
+    }
+}
+
+impl<I> Mailbox<I> {
     /// Opens the GET stream, with what waits for it. One that is open ends: its client has come back.
     pub(in crate::upstream) async fn open(&self) -> Reader {
         let (stream, reader) = outbox();
@@ -53,7 +63,7 @@ impl Mailbox {
     }
 
     /// Keeps a message for the next stream; gives the ids of requests that had to make room.
-    pub(in crate::upstream) fn hold(&self, message: Bytes, id: Lost) -> Vec<String> {
+    pub(in crate::upstream) fn hold(&self, message: Bytes, id: Option<I>) -> Vec<I> {
         let mut state = self.state();
         state.bytes += message.len();
         state.held.push_back((message, id));
@@ -72,7 +82,7 @@ impl Mailbox {
         *state = State { closed: true, ..State::default() };
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<I>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_is_bounded_and_comes_first_on_the_next_stream() {
-        let mailbox = Mailbox::default();
+        let mailbox = Mailbox::<String>::default();
         for n in 0..HELD + 2 {
             let lost = mailbox.hold(format!("{n}").into(), (n % 2 == 1).then(|| n.to_string()));
             assert_eq!(lost, if n == HELD + 1 { vec!["1".to_owned()] } else { Vec::new() });

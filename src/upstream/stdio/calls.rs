@@ -4,7 +4,7 @@
 //! Invariant: each id of ours is used once, so an answer reaches the call that it belongs to or nobody.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
 };
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{framing::as_line, hear::Audience, noise::Noise};
+use super::{framing::as_line, hear::Audience, noise::Noise, questions::Questions};
 use crate::upstream::shown::outbox::Outbox;
 
 /// Calls open on one child. Those whose client has left go first.
@@ -32,7 +32,7 @@ pub(super) struct Core {
 pub(super) struct State {
     last: u64,
     pub(super) calls: BTreeMap<u64, Open>,
-    pub(super) questions: HashSet<String>,
+    pub(super) questions: Questions,
     pub(super) ended: Option<(Arc<str>, Instant)>,
     pub(super) used: Instant,
 }
@@ -70,7 +70,7 @@ impl Core {
             state: Mutex::new(State {
                 last: 0,
                 calls: BTreeMap::new(),
-                questions: HashSet::new(),
+                questions: Questions::default(),
                 ended: None,
                 used: Instant::now(),
             }),
@@ -117,9 +117,8 @@ impl Core {
         state.calls.iter().rev().find(|(_, c)| c.owner == owner && c.id == id).map(|(own, _)| *own)
     }
 
-    /// Answers a question of the child for a client.
+    /// Answers the question that the child calls `id` for a client.
     pub(super) fn refuse(&self, id: &str, code: i64, why: &str) {
-        self.state().questions.remove(id);
         let error = json!({"code": code, "message": why});
         self.order(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
     }

@@ -23,8 +23,6 @@ use crate::{
     upstream::shown::outbox::{Outbox, Sent},
 };
 
-/// Questions of a child that are open.
-const QUESTIONS: usize = 1024;
 /// How long a child is not listened to because its client does not read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -84,7 +82,7 @@ impl Core {
         Some((outbox, theirs.map_or_else(Bytes::new, |id| mapping::put(text, place, id))))
     }
 
-    async fn notification(&self, text: Bytes, message: &Message<'_>) {
+    async fn notification(&self, mut text: Bytes, message: &Message<'_>) {
         if let Some((outbox, text)) = self.of_call(&text, message) {
             if let Some(outbox) = outbox {
                 outbox.event(text, self.patience()).await;
@@ -95,14 +93,14 @@ impl Core {
         if let Some(taken_back) =
             mapping::param(message, "requestId").filter(|_| method == "notifications/cancelled")
         {
-            self.state().questions.remove(taken_back.text());
+            let own = self.state().questions.take_back(taken_back.text());
+            let Some(own) = own else { return };
+            text = mapping::put(&text, taken_back, &own.to_string());
         }
         match self.audience.get() {
             Some(Audience::One(inbox)) => {
                 let of_call = matches!(method, "notifications/message" | "notifications/cancelled");
-                for lost in self.to_client(inbox, text, None, of_call).await {
-                    self.refuse(&lost, INTERNAL_ERROR, "no client listens");
-                }
+                self.to_client(inbox, text, None, of_call).await;
             }
             Some(Audience::Many(sessions)) => {
                 let all: Vec<_> = lock(sessions).values().cloned().collect();
@@ -130,31 +128,16 @@ impl Core {
         let Some(Audience::One(inbox)) = self.audience.get() else {
             return self.refuse(id, METHOD_NOT_FOUND, "this process is shared: no client can be asked");
         };
-        let room = {
-            let mut state = self.state();
-            let room = state.questions.len() < QUESTIONS;
-            if room {
-                state.questions.insert(id.to_owned());
-            }
-            room
-        };
-        if !room {
+        let own = self.state().questions.open(id, inbox.questions());
+        let (Some(own), Some(place)) = (own, message.id_raw) else {
             return self.refuse(id, INTERNAL_ERROR, "too many questions are open");
-        }
-        for lost in self.to_client(inbox, text, Some(id.to_owned()), true).await {
-            self.refuse(&lost, INTERNAL_ERROR, "no client listens");
-        }
+        };
+        self.to_client(inbox, mapping::put(&text, place, &own.to_string()), Some(own), true).await;
     }
 
     /// Puts a message on the stream of the newest call or on the GET stream, whichever is there, in the order that
-    /// fits it, or keeps it. Gives the ids of requests that no client will see.
-    async fn to_client(
-        &self,
-        inbox: &Inbox,
-        text: Bytes,
-        id: Option<String>,
-        call_first: bool,
-    ) -> Vec<String> {
+    /// fits it, or keeps it. Questions that no client will see are refused.
+    async fn to_client(&self, inbox: &Inbox, text: Bytes, id: Option<u64>, call_first: bool) {
         let of_call = {
             let mut state = self.state();
             let newest =
@@ -168,12 +151,20 @@ impl Core {
         let (call, get) = (of_call, inbox.stream());
         for stream in if call_first { [call, get] } else { [get, call] }.into_iter().flatten() {
             match stream.event(text.clone(), PATIENCE).await {
-                Sent::Yes => return Vec::new(),
-                Sent::Full => return id.into_iter().collect(),
+                Sent::Yes => return,
+                Sent::Full => return id.into_iter().for_each(|own| self.unheard(own)),
                 Sent::Closed => {}
             }
         }
-        inbox.hold(text, id)
+        inbox.hold(text, id).into_iter().for_each(|own| self.unheard(own));
+    }
+
+    /// Refuses the question with this id of ours, unless it was an earlier child's.
+    fn unheard(&self, own: u64) {
+        let theirs = self.state().questions.close(own);
+        if let Some(theirs) = theirs {
+            self.refuse(&theirs, INTERNAL_ERROR, "no client listens");
+        }
     }
 
     /// Only the client that does not read may be held up by it.

@@ -8,17 +8,18 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{calls::lock, wishes::Wishes};
+use super::{calls::lock, questions::Numbers, wishes::Wishes};
 use crate::upstream::shown::{
-    mailbox::{Lost, Mailbox},
+    mailbox::Mailbox,
     outbox::{Outbox, Reader, Sent},
 };
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    mailbox: Mailbox,
+    mailbox: Mailbox<u64>,
     wishes: Mutex<Wishes>,
+    questions: Numbers,
 }
 
 impl Inbox {
@@ -33,7 +34,7 @@ impl Inbox {
     }
 
     /// Keeps a message for the next stream; gives the ids of requests that had to make room.
-    pub(super) fn hold(&self, message: Bytes, id: Lost) -> Vec<String> {
+    pub(super) fn hold(&self, message: Bytes, id: Option<u64>) -> Vec<u64> {
         self.mailbox.hold(message, id)
     }
 
@@ -48,6 +49,11 @@ impl Inbox {
     /// Ends the stream for good.
     pub(super) fn close(&self) {
         self.mailbox.close();
+    }
+
+    /// The ids of what its client is asked.
+    pub(super) fn questions(&self) -> &Numbers {
+        &self.questions
     }
 
     pub(super) fn wishes(&self) -> MutexGuard<'_, Wishes> {

@@ -16,6 +16,7 @@ mod inbox;
 mod mapping;
 mod noise;
 mod peer;
+mod questions;
 mod reap;
 mod session;
 mod sessions;

@@ -174,11 +174,11 @@ impl Peer {
     /// # Errors
     /// [`Ended`]
     pub(super) async fn reply(&self, text: &[u8], message: &Message<'_>) -> Result<bool, Ended> {
-        let asked = message.id_raw.is_some_and(|id| self.core.state().questions.remove(id.text()));
-        if asked {
-            self.send(as_line(text.to_vec())).await?;
-        }
-        Ok(asked)
+        let own = message.id_raw.and_then(mapping::own);
+        let theirs = own.and_then(|own| self.core.state().questions.close(own));
+        let (Some(place), Some(theirs)) = (message.id_raw, theirs) else { return Ok(false) };
+        self.send(as_line(mapping::put(text, place, &theirs).to_vec())).await?;
+        Ok(true)
     }
 
     async fn send(&self, line: Bytes) -> Result<(), Ended> {

@@ -5,7 +5,7 @@ use http::Method;
 
 use super::{KEY, ending, key, modern, modern_tool, request, tool};
 use crate::support::{
-    children::{Children, initialize, is_alive},
+    children::{Children, answer_to, initialize, is_alive},
     process::{next, read_to},
     until,
 };
@@ -103,17 +103,19 @@ async fn a_question_reaches_the_client_and_its_answer_the_child() {
     let call = children.gate.open(children.request(Method::POST, &id), tool(9, "ask", "{}")).await;
     let mut stream = call.into_body();
     let question = read_to(&mut stream, "\n\n").await;
-    assert!(question.contains("sampling/createMessage") && question.contains(r#""id": "q-1""#), "{question}");
-    let stray = r#"{"jsonrpc":"2.0","id":"q-2","result":{"x":0}}"#;
-    assert_eq!(
-        children.in_session(&id, stray).await.status,
-        202,
-        "an answer to nothing is taken and dropped"
-    );
-    let answer = r#"{"jsonrpc":"2.0","id":"q-1","result":{"role":"assistant"}}"#;
+    assert!(question.contains("sampling/createMessage") && !question.contains("q-1"), "{question}");
+    for stray in ["\"q-1\"", "77"] {
+        let stray = format!(r#"{{"jsonrpc":"2.0","id":{stray},"result":{{"x":0}}}}"#);
+        assert_eq!(
+            children.in_session(&id, stray).await.status,
+            202,
+            "an answer to nothing is taken and dropped"
+        );
+    }
+    let answer = answer_to(&question, "assistant");
     assert_eq!(children.in_session(&id, answer).await.status, 202);
     let rest = read_to(&mut stream, "\n\n").await;
-    assert!(rest.contains("assistant") && rest.contains(r#""id": 9"#), "{rest}");
+    assert!(rest.contains("assistant") && rest.contains("q-1") && rest.contains(r#""id": 9"#), "{rest}");
     assert!(next(&mut stream).await.is_none());
     children.stop().await;
 }

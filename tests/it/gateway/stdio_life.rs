@@ -5,7 +5,7 @@ use http::Method;
 
 use super::{ending, tool};
 use crate::support::{
-    children::{Children, initialize},
+    children::{Children, answer_to, initialize},
     process::{next, read_to, signal},
     until,
 };
@@ -207,10 +207,33 @@ async fn a_question_that_was_taken_back_takes_no_room() {
     drop(news);
     let call = children.gate.open(children.request(Method::POST, &id), tool(9, "ask", "{}")).await;
     let mut stream = call.into_body();
-    assert!(read_to(&mut stream, "\n\n").await.contains("q-1"));
-    let answer = r#"{"jsonrpc":"2.0","id":"q-1","result":{"role":"assistant"}}"#;
-    assert_eq!(children.in_session(&id, answer).await.status, 202);
+    let question = read_to(&mut stream, "\n\n").await;
+    assert_eq!(children.in_session(&id, answer_to(&question, "assistant")).await.status, 202);
     assert!(read_to(&mut stream, "\n\n").await.contains("assistant"));
+    children.stop().await;
+}
+
+#[tokio::test]
+async fn the_next_child_s_questions_have_other_ids() {
+    let children = Children::start("", "").await;
+    children.learned().await;
+    let id = children.session().await;
+    let ask = async || {
+        let call = children.gate.open(children.request(Method::POST, &id), tool(9, "ask", "{}")).await;
+        let mut stream = call.into_body();
+        let question = read_to(&mut stream, "\n\n").await;
+        assert!(question.contains("sampling/createMessage"), "{question}");
+        (question, stream)
+    };
+    let (before, mut stream) = ask().await;
+    signal(children.alive()[0], "KILL");
+    assert!(next(&mut stream).await.is_some_and(|piece| piece.is_err()));
+    let (after, mut stream) = ask().await;
+    for (question, role) in [(before, "of the one before"), (after, "of this one")] {
+        assert_eq!(children.in_session(&id, answer_to(&question, role)).await.status, 202);
+    }
+    let rest = read_to(&mut stream, "\n\n").await;
+    assert!(rest.contains("of this one") && rest.contains("q-1"), "{rest}");
     children.stop().await;
 }
 

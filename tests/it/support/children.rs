@@ -102,6 +102,13 @@ pub(crate) fn initialize() -> &'static str {
     r#"{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"host","version":"3"}}}"#
 }
 
+/// A client's answer to the question on a stream.
+pub(crate) fn answer_to(question: &str, role: &str) -> String {
+    let data = question.lines().find_map(|l| l.strip_prefix("data: ")).unwrap();
+    let question: Value = serde_json::from_str(data).unwrap();
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"role":"{role}"}}}}"#, question["id"])
+}
+
 /// A process that has ended but that nobody has asked for is none.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
