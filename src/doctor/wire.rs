@@ -19,6 +19,7 @@ use super::Reached;
 use crate::{
     mcp::{
         era::{SESSION_HEADER, VERSION_HEADER},
+        response::Format,
         sse::Scanner,
     },
     upstream::{ForwardPath, ResponseBody, Upstream},
@@ -139,11 +140,7 @@ impl<'a> Wire<'a> {
         }
         let exchange = async {
             let (head, body) = self.upstream.call(request).await.map_err(|e| e.to_string())?.into_parts();
-            let events = head
-                .headers
-                .get(CONTENT_TYPE)
-                .and_then(|v| v.to_str().ok())
-                .is_some_and(|v| v.trim_start().to_ascii_lowercase().starts_with("text/event-stream"));
+            let events = Format::is_sse(&head.headers);
             Ok(Answer {
                 status: head.status.as_u16(),
                 reached: if events { Reached::EventStream } else { Reached::Json },
@@ -165,8 +162,7 @@ impl<'a> Wire<'a> {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let limit = self.timeout.min(FIRST_EVENT);
         let response = tokio::time::timeout(limit, self.upstream.call(request)).await.ok()?.ok()?;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let is_stream = response.status() == 200 && kind.starts_with("text/event-stream");
+        let is_stream = response.status() == 200 && Format::is_sse(response.headers());
         is_stream.then(|| response.into_body())
     }
 

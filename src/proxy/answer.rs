@@ -367,13 +367,7 @@ fn format(head: &response::Parts) -> Option<Format> {
     if head.headers.contains_key(header::CONTENT_ENCODING) {
         return None;
     }
-    if headers::media_type_is(&head.headers, headers::SSE) {
-        Some(Format::Sse)
-    } else if headers::media_type_is(&head.headers, headers::JSON) {
-        Some(Format::Json)
-    } else {
-        None
-    }
+    Format::of(&head.headers)
 }
 
 fn not_mcp(head: &response::Parts) -> Cause {

@@ -8,7 +8,10 @@ use bytes::Buf;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 
-use crate::{mcp::sse::Scanner, upstream::ResponseBody};
+use crate::{
+    mcp::{response::Format, sse::Scanner},
+    upstream::ResponseBody,
+};
 
 /// Largest message that is translated, in bytes.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
@@ -26,12 +29,10 @@ impl Framing {
         if headers.contains_key(header::CONTENT_ENCODING) {
             return None;
         }
-        let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim();
-        match kind {
-            _ if kind.eq_ignore_ascii_case("application/json") => Some(Self::Json),
-            _ if kind.eq_ignore_ascii_case("text/event-stream") => Some(Self::Events),
-            _ => None,
-        }
+        Format::of(headers).map(|format| match format {
+            Format::Json => Self::Json,
+            Format::Sse => Self::Events,
+        })
     }
 }
 

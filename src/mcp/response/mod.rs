@@ -7,6 +7,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
+use http::{HeaderMap, header::CONTENT_TYPE};
 use message::{Found, Reader};
 
 use super::sse::{Piece, Splitter};
@@ -18,6 +19,25 @@ pub enum Format {
     Json,
     /// `text/event-stream`
     Sse,
+}
+
+impl Format {
+    /// As these headers announce it; `None` for any other media type.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        let essence = headers.get(CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim();
+        match essence {
+            _ if essence.eq_ignore_ascii_case("application/json") => Some(Self::Json),
+            _ if essence.eq_ignore_ascii_case("text/event-stream") => Some(Self::Sse),
+            _ => None,
+        }
+    }
+
+    /// Whether these headers announce a stream of events.
+    #[must_use]
+    pub fn is_sse(headers: &HeaderMap) -> bool {
+        Self::of(headers) == Some(Self::Sse)
+    }
 }
 
 /// What to keep of the `result` member.

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use http::{
     Response,
-    header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
+    header::{CONTENT_ENCODING, CONTENT_LENGTH},
 };
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     bridge::sealed::Purpose,
-    mcp::era::SESSION_HEADER,
+    mcp::{era::SESSION_HEADER, response::Format},
     upstream::{BodyError, ResponseBody, UpstreamError},
 };
 
@@ -91,9 +91,7 @@ pub(super) fn give(
     }
     head.headers.remove(CONTENT_LENGTH);
     head.headers.remove(SESSION_HEADER);
-    let media_type = head.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    let events = essence.eq_ignore_ascii_case("text/event-stream");
+    let events = Format::is_sse(&head.headers);
     let body = Passing { inner, rewriter: Rewriter::new(back, events), _place: place };
     Ok(Response::from_parts(head, body.boxed_unsync()))
 }

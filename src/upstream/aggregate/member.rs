@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Method, Request, Response, header::CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use serde_json::json;
 use tokio::{
@@ -23,6 +23,7 @@ use crate::{
             self as slices,
             edit::{self, Splice},
         },
+        response::Format,
         sse::Scanner,
     },
     upstream::{ResponseBody, UpstreamError, backoff::Backoff},
@@ -102,8 +103,7 @@ impl Member {
 
     /// Reads until the stream ends.
     async fn read(&mut self, answer: Response<ResponseBody>) -> Result<(), Gone> {
-        let events = |v: &HeaderValue| v.as_bytes().starts_with(b"text/event-stream");
-        if !answer.status().is_success() || !answer.headers().get(CONTENT_TYPE).is_some_and(events) {
+        if !answer.status().is_success() || !Format::is_sse(answer.headers()) {
             return Ok(());
         }
         let mut body = answer.into_body();

@@ -2,7 +2,6 @@
 //! limits on both. Invariant: never holds more than [`MAX_ANSWER`] bytes of one answer.
 
 use bytes::Buf;
-use http::{HeaderMap, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -40,13 +39,6 @@ fn supported<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<String>, D::E
     let data = serde_json::Value::deserialize(d)?;
     let listed = data.get("supported").and_then(|v| v.as_array());
     Ok(listed.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect())
-}
-
-/// Whether the body is an event stream.
-pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
-    let media_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let essence = media_type.split(';').next().unwrap_or("").trim();
-    essence.eq_ignore_ascii_case("text/event-stream")
 }
 
 /// Reads the response to request `id` from `body`, which is JSON or, if `events`, an event stream.

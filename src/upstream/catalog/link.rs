@@ -21,7 +21,10 @@ use super::{
     offers::About,
 };
 use crate::{
-    mcp::era::{Era, SESSION_HEADER, VERSION_HEADER},
+    mcp::{
+        era::{Era, SESSION_HEADER, VERSION_HEADER},
+        response::Format,
+    },
     upstream::{ResponseBody, Upstream, UpstreamError},
 };
 
@@ -114,7 +117,7 @@ impl Link {
         self.bounded(async {
             let (head, body) = self.upstream.call(request).await?.into_parts();
             judge_status(head.status)?;
-            let events = answer::is_event_stream(&head.headers);
+            let events = Format::is_sse(&head.headers);
             let Some(message) = answer::read(body, events, &id).await? else {
                 return Err(Failure::odd(format!(
                     "{method}: HTTP {} without a JSON-RPC response",

@@ -13,11 +13,11 @@ use http_body_util::BodyExt;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    answer::{Message, is_event_stream},
+    answer::Message,
     link::{Link, Peer},
 };
 use crate::{
-    mcp::{era::Era, sse::Scanner},
+    mcp::{era::Era, response::Format, sse::Scanner},
     upstream::{ResponseBody, backoff::Backoff},
 };
 
@@ -36,7 +36,7 @@ pub(super) async fn watch(link: &Link, peer: &Peer, wake: &Notify, open: &Atomic
     let mut pause = Backoff::up_to(LONGEST_PAUSE);
     loop {
         match link.open_changes(peer).await {
-            Ok(response) if response.status().is_success() && is_event_stream(response.headers()) => {
+            Ok(response) if response.status().is_success() && Format::is_sse(response.headers()) => {
                 open.store(true, Relaxed);
                 wake.notify_one();
                 let opened = Instant::now();

@@ -35,6 +35,7 @@ use super::{
     http::{HttpUpstream, resolve, same_authority},
     shown::{
         answer::{answered, empty, refusal, stream},
+        find::{find, gone, named, new_id},
         outbox::{Events, Item},
         owner::Owner,
     },
@@ -44,6 +45,7 @@ use crate::{
     mcp::{
         era::SESSION_HEADER,
         message::{self, Body, Kind, Message},
+        response::Format,
     },
 };
 
@@ -116,7 +118,7 @@ impl Upstream for HttpSseUpstream {
             }
             let owner = Owner::from(call.extensions().get::<Caller>().unwrap_or(&Caller::default()));
             let (head, body) = call.into_parts();
-            let session = session_of(&head.headers);
+            let session = named(&head.headers);
             match head.method {
                 Method::POST => self.host.post(&head.headers, body, owner).await,
                 Method::GET => Ok(match self.host.find(session, &owner, None) {
@@ -151,7 +153,7 @@ impl Host {
         if is_request && message.method.as_deref() == Some("initialize") {
             return self.open(headers, body.clone(), &message, owner).await;
         }
-        let session = match self.find(session_of(headers), &owner, message.id()) {
+        let session = match self.find(named(headers), &owner, message.id()) {
             Ok(session) => session,
             Err(refusal) => return Ok(*refusal),
         };
@@ -222,7 +224,7 @@ impl Host {
         if !response.status().is_success() {
             return Ok(response);
         }
-        if !is_stream(response.headers()) {
+        if !Format::is_sse(response.headers()) {
             return Err(odd("the server opened no event stream; `url` must be that of its SSE stream"));
         }
         let mut events = Stream::new(response.into_body());
@@ -291,12 +293,10 @@ impl Host {
         owner: &Owner,
         request: Option<&str>,
     ) -> Result<Arc<Session>, Box<Response<ResponseBody>>> {
-        let Some(id) = id else {
-            let why = "the Mcp-Session-Id header is missing: begin with initialize";
-            return Err(Box::new(refusal(StatusCode::BAD_REQUEST, request, why)));
+        let get = |id: &str| {
+            self.sessions().get(id).filter(|s| s.owner == *owner && !s.stop.is_cancelled()).cloned()
         };
-        let found = self.sessions().get(id).filter(|s| s.owner == *owner && !s.stop.is_cancelled()).cloned();
-        let session = found.ok_or_else(|| Box::new(gone(request)))?;
+        let session = find(id, request, get)?;
         session.touch();
         Ok(session)
     }
@@ -308,10 +308,6 @@ impl Host {
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn session_of(headers: &HeaderMap) -> Option<&str> {
-    headers.get(SESSION_HEADER).and_then(|v| v.to_str().ok())
 }
 
 /// The GET that opens a stream, with what `initialize` came with.
@@ -333,17 +329,8 @@ fn is_document(call: &Request<Bytes>) -> bool {
     call.method() == Method::GET && place.is_some_and(|p| p.0.path().contains("/.well-known/"))
 }
 
-fn is_stream(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
-}
-
 fn has_result(answer: &[u8]) -> bool {
     matches!(message::parse(answer), Ok(Body::Object(m)) if m.envelope.get("result").is_some())
-}
-
-fn gone(id: Option<&str>) -> Response<ResponseBody> {
-    refusal(StatusCode::NOT_FOUND, id, "there is no such session: begin with initialize")
 }
 
 fn odd(why: &'static str) -> UpstreamError {
@@ -352,11 +339,4 @@ fn odd(why: &'static str) -> UpstreamError {
 
 fn busy(why: &str) -> UpstreamError {
     UpstreamError::Unavailable { why: why.into(), retry_after: BUSY }
-}
-
-/// An id that cannot be guessed: 128 random bits.
-fn new_id() -> Option<String> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).ok()?;
-    Some(hex::encode(bits))
 }

@@ -6,12 +6,12 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, header::CONTENT_TYPE};
+use http::{HeaderMap, Response};
 use http_body_util::BodyExt;
 
 use super::session::Sent;
 use crate::{
-    mcp::{json, sse::Scanner},
+    mcp::{json, response::Format, sse::Scanner},
     upstream::{ResponseBody, UpstreamError},
 };
 
@@ -55,12 +55,7 @@ impl Framing {
 
 /// Whether these headers announce a stream, or JSON; `None` for anything else.
 pub(super) fn is_stream(headers: &HeaderMap) -> Option<bool> {
-    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let essence = value.split(';').next()?.trim();
-    if essence.eq_ignore_ascii_case("text/event-stream") {
-        return Some(true);
-    }
-    essence.eq_ignore_ascii_case("application/json").then_some(false)
+    Format::of(headers).map(|format| format == Format::Sse)
 }
 
 impl Messages {

@@ -2,6 +2,7 @@
 //! responses, streams, and what waits for a client.
 
 pub(super) mod answer;
+pub(super) mod find;
 pub(super) mod mailbox;
 pub(super) mod outbox;
 pub(super) mod owner;

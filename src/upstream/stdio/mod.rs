@@ -40,6 +40,7 @@ use super::{
     BoxFuture, Caller, ResponseBody, Upstream, UpstreamError,
     shown::{
         answer::{answered, empty, refusal, stream},
+        find::{find, named},
         outbox::{Events, Item, Waits},
         owner::Owner,
     },
@@ -102,7 +103,7 @@ impl Upstream for StdioUpstream {
         Box::pin(async move {
             let caller = Caller::default();
             let owner = Owner::from(call.extensions().get::<Caller>().unwrap_or(&caller));
-            let session = call.headers().get(SESSION_HEADER).and_then(|v| v.to_str().ok());
+            let session = named(call.headers());
             match *call.method() {
                 Method::POST => self.host.post(&call, owner, session, began).await,
                 Method::GET => self.host.listen(session, &owner).await,
@@ -274,12 +275,7 @@ impl Host {
         owner: &Owner,
         request: Option<&str>,
     ) -> Result<Arc<Session>, Box<Response<ResponseBody>>> {
-        let Some(id) = id else {
-            let why = "the Mcp-Session-Id header is missing: begin with initialize";
-            return Err(Box::new(refusal(StatusCode::BAD_REQUEST, request, why)));
-        };
-        let why = "there is no such session: begin with initialize";
-        self.session(id, owner).ok_or_else(|| Box::new(refusal(StatusCode::NOT_FOUND, request, why)))
+        find(id, request, |id| self.session(id, owner))
     }
 }
 

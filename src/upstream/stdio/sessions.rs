@@ -18,7 +18,10 @@ use crate::{
         message::Message,
         version::{is_known, is_modern},
     },
-    upstream::{UpstreamError, shown::owner::Owner},
+    upstream::{
+        UpstreamError,
+        shown::{find::new_id, owner::Owner},
+    },
 };
 
 /// Sessions that are kept. Where there is no room the one that was forgotten longest makes it.
@@ -128,11 +131,4 @@ fn fit(welcome: Bytes, asked: Option<&str>) -> Bytes {
     };
     let is_older = spoken.as_str().is_some_and(|spoken| asked < &*spoken);
     if is_older { mapping::put(&welcome, spoken, &format!("\"{asked}\"")) } else { welcome }
-}
-
-/// An id that cannot be guessed: 128 random bits.
-fn new_id() -> Option<String> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).ok()?;
-    Some(hex::encode(bits))
 }
