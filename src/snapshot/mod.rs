@@ -208,7 +208,6 @@ fn server(
             };
             (upstream, host.into(), port(url), url.path_and_query().cloned())
         }
-        Target::Replicas(_) if spec.http_sse => return Err("HTTP+SSE takes one `url`".into()),
         Target::Replicas(urls) => {
             let [first, ..] = urls.as_slice() else { return Err("no url".into()) };
             let several = Arc::new(Replicas::new(spec, urls)?);

@@ -65,6 +65,11 @@ impl Checker<'_> {
             let message = format!("`{}`: HTTP+SSE needs a `url`", of("protocol"));
             self.findings.problem(at, message);
         }
+        if http_sse && matches!(target, Target::Replicas(_)) {
+            let at = upstream.protocol.as_ref().and_then(|p| p.at);
+            let why = "HTTP+SSE takes one `url`: a session is one stream, and replicas share none; list them as upstreams of their own";
+            self.findings.problem(at, format!("`{}`: {why}", of("protocol")));
+        }
         let prefix = if several && target != Target::Builtin { name } else { "" };
         Upstream {
             show: self.show(name, &mut upstream, storage),
