@@ -216,6 +216,8 @@ pub struct Upstream {
     pub timeout: Duration,
     /// Between bytes of a response; not for GET or `subscriptions/listen`.
     pub idle_timeout: Duration,
+    /// Of a whole call; not for GET or `subscriptions/listen`.
+    pub max_total_timeout: Duration,
     /// To a connection.
     pub connect_timeout: Duration,
     /// Further tries after the first.

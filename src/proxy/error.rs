@@ -13,6 +13,7 @@ use crate::policy::{
     budget::{self, rfc3339},
     rate_limit::Refused,
 };
+use crate::upstream::bounded::too_long;
 
 /// Why the gateway itself answers.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub enum Cause {
     UpstreamConnect(String),
     /// No response head in time.
     UpstreamTimeout(Duration),
+    /// The call had not ended when its longest time was over.
+    UpstreamTooLong(Duration),
     /// The upstream broke off or answered something that is not MCP.
     UpstreamProtocol(String),
     /// The upstream is left alone for now: it kept failing, or has all its places taken.
@@ -97,7 +100,7 @@ impl Cause {
             Self::Draining => Row(503, 503, "draining"),
             Self::AuditUnavailable => Row(503, 503, "audit_unavailable"),
             Self::UpstreamUnavailable(..) => Row(503, 503, "upstream_unavailable"),
-            Self::UpstreamTimeout(_) => Row(504, 504, "upstream_timeout"),
+            Self::UpstreamTimeout(_) | Self::UpstreamTooLong(_) => Row(504, 504, "upstream_timeout"),
         }
     }
 
@@ -132,6 +135,7 @@ impl Cause {
             self,
             Self::UpstreamConnect(_)
                 | Self::UpstreamTimeout(_)
+                | Self::UpstreamTooLong(_)
                 | Self::UpstreamUnavailable(..)
                 | Self::UpstreamProtocol(_)
                 | Self::DiscoverRefused
@@ -186,6 +190,7 @@ impl Cause {
                 secs(*t)
             )
             .into(),
+            Self::UpstreamTooLong(t) => too_long(*t).into(),
             Self::UpstreamProtocol(why) => {
                 format!("The upstream gave no MCP answer ({why}); the call may have run. Check its url and its log.").into()
             }

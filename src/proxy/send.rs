@@ -105,6 +105,7 @@ async fn once(
         UpstreamError::Connect(_) => Failure::NothingSent(Cause::UpstreamConnect(e.to_string())),
         UpstreamError::Protocol(_) => Failure::MayHaveRun(Cause::UpstreamProtocol(e.to_string())),
         UpstreamError::Timeout(limit) => Failure::MayHaveRun(Cause::UpstreamTimeout(limit)),
+        UpstreamError::TooLong(limit) => Failure::Answered(Cause::UpstreamTooLong(limit)),
         UpstreamError::Unavailable { why, retry_after } => {
             Failure::Answered(Cause::UpstreamUnavailable(why, retry_after))
         }

@@ -26,6 +26,7 @@ use crate::{
     text::tokens,
     upstream::{
         Caller, LOCAL, Upstream,
+        bounded::Bounded,
         builtin::Builtin,
         catalog::Catalog,
         http::HttpUpstream,
@@ -226,6 +227,12 @@ fn server(
             (Arc::new(tools), "builtin".into(), 0, None)
         }
         Target::All => return Err("no server".into()),
+    };
+    // Tools inside the process keep time themselves.
+    let upstream = if spec.target == Target::Builtin {
+        upstream
+    } else {
+        Arc::new(Bounded::new(upstream, spec.max_total_timeout))
     };
     // A package may have to be fetched before a command starts.
     let starts = matches!(spec.target, Target::Command(_));

@@ -289,6 +289,7 @@ fn spec_of_all(config: &Config, name: &Arc<str>) -> config::Upstream {
         headers: BTreeMap::new(),
         timeout: longest(|u| u.timeout),
         idle_timeout: longest(|u| u.idle_timeout),
+        max_total_timeout: longest(|u| u.max_total_timeout),
         connect_timeout: longest(|u| u.connect_timeout),
         retries: 0,
         schema_coercion: None,

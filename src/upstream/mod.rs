@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 mod backoff;
+pub mod bounded;
 pub mod builtin;
 pub mod catalog;
 pub mod http;
@@ -36,6 +37,11 @@ pub trait Upstream: Send + Sync {
     /// unless it carries [`ForwardPath`]. Resolves at the response head; the body streams.
     /// Dropping the future or the body ends the call at the upstream.
     fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>>;
+
+    /// The servers that it is, if it is several: each of them may tell of changes.
+    fn replicas(&self) -> Vec<Arc<dyn Upstream>> {
+        Vec::new()
+    }
 
     /// Whether it runs only while somebody uses it, so that asking it for news would keep it running.
     fn sleeps(&self) -> bool {
@@ -109,6 +115,8 @@ pub enum UpstreamError {
     Redirect(String),
     /// One of several behind the endpoint gave no response head in this time.
     Timeout(Duration),
+    /// The call had not ended when its longest time was over.
+    TooLong(Duration),
     /// One of several behind the endpoint is left alone for now. Nothing was sent.
     Unavailable {
         /// Which, and why.
@@ -123,6 +131,7 @@ impl std::fmt::Display for UpstreamError {
         let (what, cause) = match self {
             Self::Connect(e) => ("cannot connect", e),
             Self::Protocol(e) => ("the connection broke off", e),
+            Self::TooLong(limit) => return write!(f, "no end within {limit:?}"),
             Self::Timeout(limit) => return write!(f, "no response head within {limit:?}"),
             Self::Unavailable { why, .. } => return write!(f, "{why}"),
             Self::Redirect(why) => return write!(f, "redirect not followed: {why}"),

@@ -199,7 +199,7 @@ fn in_short(error: &UpstreamError) -> &'static str {
         UpstreamError::Connect(_) => "it cannot be reached",
         UpstreamError::Protocol(_) => "the connection broke off",
         UpstreamError::Redirect(_) => "it answered with a redirect",
-        UpstreamError::Timeout(_) => "it did not answer in time",
+        UpstreamError::Timeout(_) | UpstreamError::TooLong(_) => "it did not answer in time",
         UpstreamError::Unavailable { .. } => "it is left alone for now",
     }
 }

@@ -7,7 +7,7 @@ use http::Uri;
 use super::{Checker, NamedUpstreams, word};
 use crate::config::{
     Globs, Storage, Target, Upstream, UpstreamTls,
-    file::{self, CONNECT_TIMEOUT, IDLE_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT},
+    file::{self, CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_TOTAL_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT},
     text::{self, At},
 };
 
@@ -84,6 +84,12 @@ impl Checker<'_> {
                 &of("idle_timeout"),
                 upstream.idle_timeout.as_ref(),
                 IDLE_TIMEOUT,
+                text::timeout,
+            ),
+            max_total_timeout: self.value(
+                &of("max_total_timeout"),
+                upstream.max_total_timeout.as_ref(),
+                MAX_TOTAL_TIMEOUT,
                 text::timeout,
             ),
             connect_timeout: self.value(

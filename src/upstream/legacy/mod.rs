@@ -251,7 +251,8 @@ impl Bridge {
                 }
             };
             let response = response.map_err(|error| {
-                if matches!(error, UpstreamError::Connect(_)) {
+                // It did not run, or is cancelled already.
+                if matches!(error, UpstreamError::Connect(_) | UpstreamError::TooLong(_)) {
                     call.end();
                 }
                 NoSession::Upstream(error)

@@ -15,6 +15,22 @@ fn count(id: u32) -> String {
 }
 
 #[tokio::test]
+async fn a_call_that_reports_progress_for_ever_is_given_up_and_cancelled() {
+    let children = Children::start("upstreams.files.max_total_timeout = \"1s\"", "").await;
+    let id = children.session().await;
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"busy","arguments":{"steps":8},"_meta":{"progressToken":"t"}}}"#;
+    let answer = children.in_session(&id, call).await;
+    let text = answer.text();
+    assert!(text.contains("notifications/progress") && !text.contains("done"), "{text}");
+    let last = text.trim_end().rsplit("data: ").next().unwrap();
+    let last: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!((&last["id"], &last["error"]["data"]["reason"]), (&7.into(), &"upstream_timeout".into()));
+    assert!(last["error"]["message"].as_str().unwrap().contains("max_total_timeout"), "{last}");
+    children.event("cancelled").await;
+    children.stop().await;
+}
+
+#[tokio::test]
 async fn a_child_that_dies_fails_its_calls_and_the_next_call_starts_another() {
     let children = Children::start("", "").await;
     let id = children.session().await;

@@ -37,6 +37,7 @@ fn config(url: &str) -> Config {
         headers: Default::default(),
         timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(300),
+        max_total_timeout: Duration::from_secs(3_600),
         connect_timeout: Duration::from_secs(2),
         retries: 1,
         schema_coercion: None,
