@@ -110,6 +110,12 @@ impl Link {
         Self { upstream, timeout, next_id: AtomicU64::new(1) }
     }
 
+    /// The same to each of the servers, if the upstream is several.
+    pub(super) fn to_each(&self) -> Vec<Arc<Self>> {
+        let link = |upstream| Arc::new(Self::new(upstream, self.timeout));
+        self.upstream.replicas().into_iter().map(link).collect()
+    }
+
     /// Sends a request and reads its response, however it is framed.
     pub(super) async fn request(&self, peer: &Peer, method: &str, params: Value) -> Result<Reply, Failure> {
         let id = self.next_id.fetch_add(1, Relaxed).to_string();

@@ -6,7 +6,7 @@ use std::{
     future::pending,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -129,10 +129,10 @@ impl Catalog {
                 Err(failure) => return failure,
             },
         };
-        let watched = AtomicBool::new(false);
+        let watched = AtomicUsize::new(0);
         tokio::select! {
             failure = self.keep_current(link, peer, &watched, pause) => failure,
-            never = watch(link, peer, &self.wake, &watched) => match never {},
+            never = watch(link, peer, self.fixed.as_deref(), &self.wake, &watched) => match never {},
         }
     }
 
@@ -140,7 +140,7 @@ impl Catalog {
         &self,
         link: &Link,
         peer: &Peer,
-        watched: &AtomicBool,
+        watched: &AtomicUsize,
         pause: &mut Backoff,
     ) -> Failure {
         let mut worked = false;
@@ -155,7 +155,7 @@ impl Catalog {
             let fresh = fresh_for(peer, &lists);
             self.learned(peer, lists).await;
             pause.reset();
-            let wait = fresh.unwrap_or(if watched.load(Relaxed) { SLOW_POLL } else { UNWATCHED_POLL });
+            let wait = fresh.unwrap_or(if watched.load(Relaxed) > 0 { SLOW_POLL } else { UNWATCHED_POLL });
             self.nudged_or(wait, began).await;
         }
     }

@@ -1,10 +1,14 @@
 //! Keeps the stream on which an upstream tells of changed lists, and turns each change into a nudge. Owns the
-//! reopening; the list itself is learned elsewhere. Invariant: at most one open stream per upstream.
+//! reopening; the list itself is learned elsewhere. Invariant: at most one open stream for each server.
 
 use std::{
     convert::Infallible,
-    future::pending,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    future::{Future, pending, poll_fn},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::Poll,
     time::Duration,
 };
 
@@ -15,6 +19,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{
     answer::Message,
     link::{Link, Peer},
+    probe::probe,
 };
 use crate::{
     mcp::{era::Era, response::Format, sse::Scanner},
@@ -27,9 +32,73 @@ const MAX_EVENT: usize = 64 * 1024;
 const LONG_LIVED: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Watches until dropped. `open` tells whether a stream stands; `wake` is notified for each change, and
-/// whenever a stream opens or breaks, because changes may have been missed.
-pub(super) async fn watch(link: &Link, peer: &Peer, wake: &Notify, open: &AtomicBool) -> Infallible {
+/// Watches until dropped, each replica by itself. `open` counts the streams that stand; `wake` is notified for each
+/// change, and whenever a stream opens or breaks, because changes may have been missed.
+pub(super) async fn watch(
+    link: &Link,
+    peer: &Peer,
+    fixed: Option<&str>,
+    wake: &Notify,
+    open: &AtomicUsize,
+) -> Infallible {
+    let each = link.to_each();
+    if each.is_empty() {
+        // Who reads the lists finds out that the session is gone.
+        watch_one(link, peer, wake, open).await;
+        wake.notify_one();
+        return pending().await;
+    }
+    let mut each: Vec<_> =
+        each.into_iter().map(|link| Box::pin(watch_replica(link, fixed, wake, open))).collect();
+    poll_fn(|cx| {
+        for replica in &mut each {
+            if let Poll::Ready(never) = replica.as_mut().poll(cx) {
+                return Poll::Ready(never);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Watches one of several, in a session of its own.
+async fn watch_replica(
+    link: Arc<Link>,
+    fixed: Option<&str>,
+    wake: &Notify,
+    open: &AtomicUsize,
+) -> Infallible {
+    let mut pause = Backoff::up_to(LONGEST_PAUSE);
+    loop {
+        if let Ok(peer) = probe(&link, fixed).await {
+            let (began, visit) = (Instant::now(), Visit { link: Arc::clone(&link), peer });
+            watch_one(&link, &visit.peer, wake, open).await;
+            wake.notify_one();
+            if began.elapsed() >= LONG_LIVED {
+                pause.reset();
+            }
+        }
+        tokio::time::sleep(pause.next()).await;
+    }
+}
+
+/// A session at one of several, ended when it is dropped.
+struct Visit {
+    link: Arc<Link>,
+    peer: Peer,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let (link, peer) = (Arc::clone(&self.link), self.peer.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { drop(link.delete_session(&peer).await) });
+        }
+    }
+}
+
+/// Watches one server until its session is gone.
+async fn watch_one(link: &Link, peer: &Peer, wake: &Notify, open: &AtomicUsize) {
     if peer.era == Era::Modern && !peer.about.announces() {
         return pending().await;
     }
@@ -37,17 +106,18 @@ pub(super) async fn watch(link: &Link, peer: &Peer, wake: &Notify, open: &Atomic
     loop {
         match link.open_changes(peer).await {
             Ok(response) if response.status().is_success() && Format::is_sse(response.headers()) => {
-                open.store(true, Relaxed);
+                open.fetch_add(1, Relaxed);
                 wake.notify_one();
                 let opened = Instant::now();
                 follow(link, peer, wake, response.into_body()).await;
-                open.store(false, Relaxed);
+                open.fetch_sub(1, Relaxed);
                 if opened.elapsed() >= LONG_LIVED {
                     pause.reset();
                 }
                 wake.notify_one();
             }
             Ok(response) if may_pass(response.status()) => {}
+            Ok(response) if response.status() == StatusCode::NOT_FOUND && peer.session.is_some() => return,
             Ok(_not_offered) => return pending().await,
             Err(_unreachable) => wake.notify_one(),
         }

@@ -45,7 +45,7 @@ pub struct Replicas {
 }
 
 struct Replica {
-    upstream: HttpUpstream,
+    upstream: Arc<HttpUpstream>,
     host: Arc<str>,
     port: u16,
     breaker: Breaker,
@@ -72,7 +72,7 @@ impl Replicas {
     pub fn new(config: &config::Upstream, urls: &[Uri]) -> Result<Self, String> {
         let replica = |url: &Uri| {
             Ok(Replica {
-                upstream: HttpUpstream::at_url(config, url)?,
+                upstream: Arc::new(HttpUpstream::at_url(config, url)?),
                 host: url.host().unwrap_or_default().into(),
                 port: port(url),
                 breaker: Breaker::new(FAILURES, OUT, config.connect_timeout),
@@ -200,6 +200,10 @@ impl Replica {
 impl Upstream for Replicas {
     fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
         Box::pin(self.send(call))
+    }
+
+    fn replicas(&self) -> Vec<Arc<dyn Upstream>> {
+        self.replicas.iter().map(|r| Arc::clone(&r.upstream) as Arc<dyn Upstream>).collect()
     }
 }
 

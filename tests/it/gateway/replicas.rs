@@ -161,6 +161,36 @@ async fn a_replica_that_is_away_is_left_out_and_comes_back() {
 }
 
 #[tokio::test]
+async fn changes_are_heard_from_every_replica() {
+    for speaks in [Speaks::Legacy, Speaks::Modern] {
+        let fake = async || Fake::speaking(speaks, |seen| async move { mcp(&seen) }).await;
+        let (a, b) = (fake().await, fake().await);
+        let gate = before(&[&a, &b]).await;
+        until("a stream from each", || a.watchers() > 0 && b.watchers() > 0).await;
+        // The looks that the streams' opening brings are over.
+        tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+        let lists = || a.lists() + b.lists();
+        for teller in [&a, &b] {
+            let before = lists();
+            teller.set_tools(json!([{"name": "fresh", "inputSchema": {"type": "object"}}])).await;
+            until("another look", || lists() > before).await;
+        }
+        gate.ready_until("the new list", |r| {
+            r["upstreams"]["files"]["detail"].as_str().is_some_and(|d| d.starts_with("1 tools"))
+        })
+        .await;
+        // One of them goes; what the other tells is heard.
+        a.kill().await;
+        tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+        b.set_tools(json!([])).await;
+        gate.ready_until("the last list", |r| {
+            r["upstreams"]["files"]["detail"].as_str().is_some_and(|d| d.starts_with("0 tools"))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn modern_clients_of_legacy_replicas_keep_their_sessions_too() {
     let (a, b) = (replica("a").await, replica("b").await);
     let gate = before(&[&a, &b]).await;
