@@ -19,7 +19,7 @@ use crate::{
     audit::{Recorder, StartError},
     config::{CliOverrides, Config, Loaded},
     metrics::Metrics,
-    pages::Pages,
+    pages::{FirstLook, Pages},
     proxy::{Desk, Gateway},
     reload::{Reloader, Trouble},
     server::{self, Drain, Options, admin::serve_admin, tls},
@@ -74,6 +74,7 @@ pub async fn serve(
         gateway: Arc::clone(&gateway),
         trouble: Arc::clone(&trouble),
         draining: Arc::clone(&draining),
+        looked: FirstLook::default(),
     };
     started(&config, local(&listener), local(&admin));
     let pages_drain = Drain::default();

@@ -7,7 +7,7 @@ use std::{
         Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
@@ -15,10 +15,13 @@ use crate::{
     proxy::Gateway,
     reload::Trouble,
     server::admin::{AdminState, Part, Readiness, UpstreamPart},
-    snapshot::Route,
+    snapshot::{Route, Snapshot},
     upstream::{catalog::State, replicas::Replicas},
 };
 
+/// How long the gateway waits with being ready for upstreams that neither answer nor fail. A package that a command has
+/// to fetch may take that long.
+const FIRST_LOOK: Duration = Duration::from_secs(30);
 /// Most collisions that are shown.
 const COLLISIONS: usize = 100;
 
@@ -31,6 +34,44 @@ pub struct Pages {
     pub trouble: Trouble,
     /// Whether the process is ending.
     pub draining: Arc<AtomicBool>,
+    /// Whether the first look at every upstream is over.
+    pub looked: FirstLook,
+}
+
+/// Waits for the first look at every upstream: until then lists are partial, and nobody knows whether a client has to be
+/// translated. What a reload adds later is not waited for.
+#[derive(Debug)]
+pub struct FirstLook {
+    began: Instant,
+    over: AtomicBool,
+}
+
+impl Default for FirstLook {
+    fn default() -> Self {
+        Self { began: Instant::now(), over: AtomicBool::new(false) }
+    }
+}
+
+impl FirstLook {
+    fn is_over(&self, snapshot: &Snapshot) -> bool {
+        if self.over.load(Ordering::Relaxed) {
+            return true;
+        }
+        let learning = |route: &Route| matches!(route.catalog.state(), State::Learning);
+        let left: Vec<_> =
+            snapshot.routes.iter().filter(|(_, r)| learning(r)).map(|(name, _)| &**name).collect();
+        if !left.is_empty() {
+            if self.began.elapsed() < FIRST_LOOK {
+                return false;
+            }
+            tracing::warn!(
+                upstreams = left.join(", "),
+                "ready without their lists: they have not answered yet"
+            );
+        }
+        self.over.store(true, Ordering::Relaxed);
+        true
+    }
 }
 
 impl AdminState for Pages {
@@ -52,9 +93,14 @@ impl AdminState for Pages {
                 replicas: route.replicas().map(Replicas::state).unwrap_or_default(),
             }
         };
+        let starting = !self.looked.is_over(&snapshot);
         Readiness {
-            ready: !draining && !status.denying,
-            state: if draining { "draining" } else { "serving" },
+            ready: !draining && !status.denying && !starting,
+            state: match (draining, starting) {
+                (true, _) => "draining",
+                (false, true) => "starting",
+                (false, false) => "serving",
+            },
             upstreams: snapshot.routes.iter().map(|(n, r)| (n.to_string(), part(n, r))).collect(),
             collisions: together.map(|all| all.collisions).unwrap_or_default(),
             configuration: match trouble {

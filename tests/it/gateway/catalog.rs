@@ -36,7 +36,7 @@ async fn the_gateway_serves_while_its_upstream_is_away_and_repairs_once_it_is_th
     let addr = listener.local_addr().unwrap();
     drop(listener);
     let gate = Gateway::before(&format!("http://{addr}/mcp"), "").await;
-    assert_eq!(gate.page("/readyz").await.status, 200);
+    gate.ready_until("the first look, which fails", |r| r["ready"] == true).await;
     assert_eq!(gate.post(direct(1, "add")).await.reason(), "upstream_connect");
     let fake = Fake::at(addr, Speaks::Legacy, |seen| async move { mcp(&seen) }).await;
     gate.knows("files").await;
@@ -48,6 +48,30 @@ async fn the_gateway_serves_while_its_upstream_is_away_and_repairs_once_it_is_th
     assert_eq!(gate.post(direct(3, "add")).await.status, 502);
     let record = gate.recorded(3).await.remove(2);
     assert_eq!((&record["tool"], ending(&record).0), (&json!("add"), "upstream_failed"));
+}
+
+#[tokio::test]
+async fn the_gateway_is_ready_when_each_upstream_has_answered_or_failed() {
+    let fake = Fake::plain().await;
+    // Takes connections and never answers.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "upstreams.files.url = \"{}\"\nupstreams.mute.url = \"http://{}/mcp\"\nupstreams.mute.timeout = \"2s\"",
+        fake.url(),
+        mute.local_addr().unwrap()
+    );
+    let gate = Gateway::start(&config).await;
+    gate.knows("files").await;
+    let page = gate.page("/readyz").await;
+    assert_eq!((page.status, &page.json()["state"]), (503, &json!("starting")));
+    assert_eq!(page.json()["upstreams"]["mute"]["state"], "learning");
+    assert_eq!(gate.page("/healthz").await.status, 200);
+    let state = gate.ready_until("the end of the first look", |r| r["ready"] == true).await;
+    assert_eq!(
+        (&state["state"], &state["upstreams"]["mute"]["state"]),
+        (&json!("serving"), &json!("unreachable"))
+    );
+    assert_eq!(gate.page("/readyz").await.status, 200);
 }
 
 #[tokio::test]
