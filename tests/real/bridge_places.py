@@ -136,7 +136,7 @@ def steps_of_all():
 
 
 def listed(url):
-    """Whether the lists of all members are there; a gateway is ready before it has asked each of them."""
+    """Whether the lists of all members are there; a gateway is ready without those of one that fails at first."""
     about = {f"{PREFIX}/protocolVersion": MODERN, f"{PREFIX}/clientCapabilities": {}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": about}}
     text = http(url, body, {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"})[2]

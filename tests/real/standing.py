@@ -6,21 +6,18 @@ import json
 
 from calls import PREFIX
 from gateway import Gateway
-from harness import check, http, wait_until
+from harness import check, http
 
 MODERN = "2026-07-28"
 ROOT = {"uri": "file:///somewhere", "name": "Somewhere"}
 
 
-def ask(url, method, params, headers):
-    about = {f"{PREFIX}/protocolVersion": MODERN, f"{PREFIX}/clientCapabilities": {"roots": {}}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": about, **params}}
-    return http(url, body, {"mcp-protocol-version": MODERN, "mcp-method": method, **headers}, seconds=30)
-
-
 def call(url, more):
-    params = {"name": "get-roots-list", "arguments": {}, **more}
-    status, kind, text = ask(url, "tools/call", params, {"mcp-name": "get-roots-list"})
+    about = {f"{PREFIX}/protocolVersion": MODERN, f"{PREFIX}/clientCapabilities": {"roots": {}}}
+    params = {"name": "get-roots-list", "arguments": {}, "_meta": about, **more}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "get-roots-list"}
+    status, kind, text = http(url, body, headers, seconds=30)
     if kind["content-type"].startswith("text/event-stream"):
         text = [line for line in text.splitlines() if line.startswith("data: {")][-1].removeprefix("data: ")
     check(status == 200, f"HTTP {status}: {text}")
@@ -29,7 +26,6 @@ def call(url, more):
 
 def roots(bench):
     gateway = Gateway(bench, "standing", bench.server("everything").url)
-    wait_until("the server's era is known", lambda: ask(gateway.url, "server/discover", {}, {})[0] == 200)
     more, asked = {}, 0
     while True:
         answer = call(gateway.url, more)
