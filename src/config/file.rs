@@ -42,6 +42,8 @@ pub(super) const PROTOCOL: &str = "auto";
 pub(super) const TIMEOUT: &str = "60s";
 /// Long-running tools send progress or comments far more often.
 pub(super) const IDLE_TIMEOUT: &str = "5m";
+/// A person reads a form and fills it in; longer, and what a server holds open for it is wasted.
+pub(super) const ANSWER_WITHIN: &str = "5m";
 /// A neighbour answers in milliseconds, another continent well below this.
 pub(super) const CONNECT_TIMEOUT: &str = "2s";
 /// A process that nobody uses costs memory; it is there again with the next call.
@@ -367,6 +369,9 @@ pub(super) struct Upstream {
     /// Time between bytes of a response; for a `command` from progress or a question to the next or the answer. Not for GET or `subscriptions/listen`.
     #[schemars(extend("default" = IDLE_TIMEOUT))]
     pub(super) idle_timeout: Option<At<DurationText>>,
+    /// How long a translated call waits for its client to answer a question of the server.
+    #[schemars(extend("default" = ANSWER_WITHIN))]
+    pub(super) answer_within: Option<At<DurationText>>,
     /// Time to a connection.
     #[schemars(extend("default" = CONNECT_TIMEOUT))]
     pub(super) connect_timeout: Option<At<DurationText>>,

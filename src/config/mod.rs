@@ -216,6 +216,8 @@ pub struct Upstream {
     pub timeout: Duration,
     /// Between bytes of a response; not for GET or `subscriptions/listen`.
     pub idle_timeout: Duration,
+    /// For a client to answer a question of the server, where the call is translated.
+    pub answer_within: Duration,
     /// To a connection.
     pub connect_timeout: Duration,
     /// Further tries after the first.

@@ -7,7 +7,7 @@ use http::Uri;
 use super::{Checker, NamedUpstreams, word};
 use crate::config::{
     Globs, Storage, Target, Upstream, UpstreamTls,
-    file::{self, CONNECT_TIMEOUT, IDLE_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT},
+    file::{self, ANSWER_WITHIN, CONNECT_TIMEOUT, IDLE_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT},
     text::{self, At},
 };
 
@@ -79,6 +79,12 @@ impl Checker<'_> {
                 &of("idle_timeout"),
                 upstream.idle_timeout.as_ref(),
                 IDLE_TIMEOUT,
+                text::timeout,
+            ),
+            answer_within: self.value(
+                &of("answer_within"),
+                upstream.answer_within.as_ref(),
+                ANSWER_WITHIN,
                 text::timeout,
             ),
             connect_timeout: self.value(

@@ -138,6 +138,7 @@ impl Server {
             headers: [("x-token".to_owned(), config::Secret::new("hunter2"))].into(),
             timeout,
             idle_timeout: timeout,
+            answer_within: timeout,
             connect_timeout: timeout,
             retries: 0,
             schema_coercion: None,

@@ -37,6 +37,7 @@ fn config(url: &str) -> Config {
         headers: Default::default(),
         timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(300),
+        answer_within: Duration::from_secs(300),
         connect_timeout: Duration::from_secs(2),
         retries: 1,
         schema_coercion: None,

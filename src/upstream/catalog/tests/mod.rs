@@ -48,6 +48,7 @@ impl Running {
             headers: BTreeMap::new(),
             timeout,
             idle_timeout: timeout,
+            answer_within: timeout,
             connect_timeout: timeout,
             retries: 0,
             schema_coercion: None,

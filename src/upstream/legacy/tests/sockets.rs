@@ -68,6 +68,7 @@ fn upstream(address: SocketAddr) -> HttpUpstream {
         headers: Default::default(),
         timeout,
         idle_timeout: timeout,
+        answer_within: timeout,
         connect_timeout: timeout,
         retries: 0,
         schema_coercion: None,
