@@ -120,6 +120,12 @@ impl AdminState for Pages {
             if let Some(bridge) = route.bridge() {
                 metrics.bridge(name, bridge.sessions(), bridge.parked());
             }
+            let door = snapshot.doors.get(name).filter(|door| !Arc::ptr_eq(door, route));
+            let own = route.face().remembers();
+            metrics.legacy_clients(name, door.map_or(own, |door| own + door.face().remembers()));
+        }
+        if snapshot.endpoint.all.is_some() {
+            metrics.legacy_clients(&snapshot.endpoint.spec.name, snapshot.endpoint.face().remembers());
         }
         let together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
         for member in together.iter().flat_map(|all| &all.members) {

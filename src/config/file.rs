@@ -44,6 +44,8 @@ pub(super) const TIMEOUT: &str = "60s";
 pub(super) const IDLE_TIMEOUT: &str = "5m";
 /// Beyond what any agent waits for; a tool that reports progress for ever ends there.
 pub(super) const MAX_TOTAL_TIMEOUT: &str = "1h";
+/// A person reads a form and fills it in; longer, and what a server holds open for it is wasted.
+pub(super) const ANSWER_WITHIN: &str = "5m";
 /// A neighbour answers in milliseconds, another continent well below this.
 pub(super) const CONNECT_TIMEOUT: &str = "2s";
 /// A process that nobody uses costs memory; it is there again with the next call.
@@ -372,6 +374,9 @@ pub(super) struct Upstream {
     /// Longest time of a call, whatever progress it reports; then it is cancelled at the server. Not for GET or `subscriptions/listen`.
     #[schemars(extend("default" = MAX_TOTAL_TIMEOUT))]
     pub(super) max_total_timeout: Option<At<DurationText>>,
+    /// How long a translated call waits for its client to answer a question of the server.
+    #[schemars(extend("default" = ANSWER_WITHIN))]
+    pub(super) answer_within: Option<At<DurationText>>,
     /// Time to a connection.
     #[schemars(extend("default" = CONNECT_TIMEOUT))]
     pub(super) connect_timeout: Option<At<DurationText>>,

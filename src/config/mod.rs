@@ -218,6 +218,8 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// Of a whole call; not for GET or `subscriptions/listen`.
     pub max_total_timeout: Duration,
+    /// For a client to answer a question of the server, where the call is translated.
+    pub answer_within: Duration,
     /// To a connection.
     pub connect_timeout: Duration,
     /// Further tries after the first.

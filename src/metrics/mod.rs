@@ -15,7 +15,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::audit::record::Record;
+use crate::{audit::record::Record, bridge::face::Remembered};
 
 /// `Content-Type` of [`Metrics::encode`].
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
@@ -37,6 +37,9 @@ pub struct Metrics {
     breaker: Named<2, Gauge>,
     bridge_sessions: Named<1, Gauge>,
     parked: Named<1, Gauge>,
+    legacy_sessions: Named<1, Gauge>,
+    questions: Named<1, Gauge>,
+    subscriptions: Named<1, Gauge>,
     open_streams: Gauge,
     in_flight: Gauge,
     /// Spans that no collector took.
@@ -96,6 +99,21 @@ impl Metrics {
             ),
             bridge_sessions: add(&mut r, "smartgate_bridge_sessions", "Sessions that the era bridge keeps"),
             parked: add(&mut r, "smartgate_parked_calls", "Calls that wait for an answer of their client"),
+            legacy_sessions: add(
+                &mut r,
+                "smartgate_legacy_sessions",
+                "Sessions of legacy clients of which something is remembered",
+            ),
+            questions: add(
+                &mut r,
+                "smartgate_waiting_questions",
+                "Questions that wait for an answer of a legacy client",
+            ),
+            subscriptions: add(
+                &mut r,
+                "smartgate_resource_subscriptions",
+                "Resources that legacy clients have subscribed to",
+            ),
             open_streams: add(&mut r, "smartgate_open_streams", "Open GET and listen streams"),
             in_flight: add(&mut r, "smartgate_calls_in_flight", "Calls between their head and their end"),
             spans_dropped: add(&mut r, "smartgate_spans_dropped", "Spans that no collector took"),
@@ -145,15 +163,24 @@ impl Metrics {
     /// What the bridge keeps for an upstream: sessions, and calls that wait for answers.
     pub fn bridge(&self, upstream: &Arc<str>, sessions: usize, parked: usize) {
         let labels = [("upstream", Arc::clone(upstream))];
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.bridge_sessions.get_or_create(&labels).set(number(sessions));
         self.parked.get_or_create(&labels).set(number(parked));
+    }
+
+    /// What the bridge remembers of legacy clients of an upstream.
+    pub fn legacy_clients(&self, upstream: &Arc<str>, remembered: Remembered) {
+        let labels = [("upstream", Arc::clone(upstream))];
+        self.legacy_sessions.get_or_create(&labels).set(number(remembered.sessions));
+        self.questions.get_or_create(&labels).set(number(remembered.questions));
+        self.subscriptions.get_or_create(&labels).set(number(remembered.subscriptions));
     }
 
     /// An upstream left the configuration.
     pub fn forget_upstream(&self, upstream: &Arc<str>) {
         let labels = [("upstream", Arc::clone(upstream))];
-        for family in [&self.upstream_up, &self.bridge_sessions, &self.parked] {
+        let of_bridges = [&self.bridge_sessions, &self.parked];
+        let of_faces = [&self.legacy_sessions, &self.questions, &self.subscriptions];
+        for family in of_bridges.into_iter().chain(of_faces).chain([&self.upstream_up]) {
             family.remove(&labels);
         }
         for state in BREAKER {
@@ -180,6 +207,10 @@ impl Metrics {
         prometheus_text::encode(&mut text, &self.registry).expect("a String takes every write");
         text
     }
+}
+
+fn number(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// Registers a metric whose default value starts at nothing, and keeps a handle to it.

@@ -11,11 +11,11 @@ use http_body_util::BodyExt;
 
 use super::{
     Call, Gateway, GatewayBody, KnownKey, Stop, error::Cause, guard::AuditGuard, headers, own,
-    prepare::Caller, trace,
+    prepare::Caller, sessions, trace,
 };
 use crate::{
     audit::record::Record,
-    bridge::face::{serve_batch, split_batch},
+    bridge::face::{serve_batch, session_revision, split_batch},
     mcp::message::{self, Body},
     snapshot::{Route, Snapshot},
 };
@@ -40,14 +40,38 @@ struct Way {
     forward: Option<PathAndQuery>,
 }
 
-/// Whether this body is to be split.
-pub(super) fn is_batch(headers: &HeaderMap, body: &[u8]) -> bool {
-    let mut versions = headers.get_all(headers::VERSION).iter();
-    let has_batches = versions.next().is_some_and(|v| v == REVISION) && versions.next().is_none();
-    has_batches && matches!(message::parse(body), Ok(Body::Batch))
+/// What an array begins with, and no message does.
+fn looks_like_an_array(body: &[u8]) -> bool {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[')
 }
 
 impl Gateway {
+    /// Whether this body is to be split. Clients of 2025-03-26 have no header that tells their revision, which came
+    /// with the next one: there the session tells it.
+    pub(super) fn is_batch(&self, caller: Caller<'_>, headers: &HeaderMap, body: &[u8]) -> bool {
+        if !looks_like_an_array(body) {
+            return false;
+        }
+        let mut versions = headers.get_all(headers::VERSION).iter();
+        let has_batches = match (versions.next(), versions.next()) {
+            (Some(only), None) => only == REVISION,
+            (None, _) => self.opened_with(caller, headers).is_some_and(|revision| &*revision == REVISION),
+            _ => false,
+        };
+        has_batches && matches!(message::parse(body), Ok(Body::Batch))
+    }
+
+    /// The revision that the session of these headers was opened with: as it was seen to be, or as its id says.
+    fn opened_with(&self, caller: Caller<'_>, headers: &HeaderMap) -> Option<Arc<str>> {
+        let id = headers.get(headers::SESSION)?;
+        let seen = self.sessions.get(&sessions::hash(id.as_bytes())).and_then(|about| about.protocol_version);
+        seen.or_else(|| {
+            let name = caller.to_upstream().name;
+            session_revision(&caller.snapshot.sealer, &name, id.to_str().ok()?).map(Into::into)
+        })
+    }
+
     /// Makes a call of each message. The record that was opened for the request becomes that of the first; the others
     /// begin as copies of it.
     ///

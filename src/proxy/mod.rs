@@ -248,7 +248,7 @@ impl Gateway {
         };
         open.guard.request_bytes = body.len() as u64;
         let headers = std::mem::take(&mut parts.headers);
-        if messages.is_none() && batch::is_batch(&headers, &body) {
+        if messages.is_none() && self.is_batch(caller, &headers, &body) {
             let batch = self.split(call, caller, &body, headers, forward)?;
             return Err(Stop::Split(Box::new(batch)));
         }

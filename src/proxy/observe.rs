@@ -191,7 +191,10 @@ impl Observer {
             Some(Answer::Result { is_error: true }) => return Outcome::ToolError,
             Some(Answer::Error { code, message }) => {
                 // The server no longer knows the tool, or knows it with other headers, than the catalog does.
-                if matches!(code, -32020 | -32602 | -32601) && self.guard.tool.is_some() {
+                let other_tool = matches!(code, -32020 | -32602 | -32601) && self.guard.tool.is_some();
+                // Or it no longer takes what it is sent: it may speak otherwise by now.
+                let other_tongue = self.guard.bridged && (-32_700..=-32_000).contains(code);
+                if other_tool || other_tongue || is_about_speaking(self.exchange.status) {
                     self.catalog.nudge();
                 }
                 self.guard.fail(Failure { reason: None, code: Some(*code), message: bounded(message) });
@@ -201,6 +204,9 @@ impl Observer {
         }
         let status = self.exchange.status;
         if status >= 400 {
+            if is_about_speaking(status) {
+                self.catalog.nudge();
+            }
             let message = format!("the upstream answered HTTP {status}");
             self.guard.fail(Failure { reason: None, code: None, message });
             return if status >= 500 { Outcome::UpstreamFailed } else { Outcome::RpcError };
@@ -237,6 +243,11 @@ impl Observer {
 }
 
 /// What a record keeps of a result.
+/// Statuses by which servers of one era refuse what is of the other.
+fn is_about_speaking(status: u16) -> bool {
+    matches!(status, 400 | 404 | 405 | 406 | 415 | 502)
+}
+
 fn kept(capture: Capture, mask: &Mask, observed: Observed) -> Payload {
     let Some(sha256) = observed.result_sha256 else { return Payload::None };
     match (capture, observed.result) {

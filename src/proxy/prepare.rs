@@ -292,7 +292,8 @@ fn one_message(body: &[u8]) -> Result<Box<Message<'_>>, Cause> {
     match message::parse(body) {
         Ok(Body::Object(message)) => Ok(message),
         Ok(Body::Batch) => {
-            let why = "only MCP-Protocol-Version 2025-03-26 has batches; send one message per POST";
+            let why = "only 2025-03-26 has batches, in a session that was opened with it or with its \
+                       MCP-Protocol-Version; send one message per POST";
             Err(Cause::InvalidRequest(why.into()))
         }
         Ok(Body::Scalar) => Err(Cause::InvalidRequest("the body is no object".into())),

@@ -79,6 +79,10 @@ pub(super) async fn send(
             Failure::Answered(_) => false,
         };
         let cause = failure.into_cause();
+        if matches!(cause, Cause::UpstreamProtocol(_)) {
+            // It may speak otherwise than is known.
+            route.catalog.nudge();
+        }
         guard.end_attempt(Some(cause.reason().to_owned()));
         if left == 0 || !again {
             return Err(cause);

@@ -1,5 +1,6 @@
 //! What a legacy client said of itself at `initialize`, remembered for the later calls of its session:
-//! only for records and metrics, never for a decision. Bounded; the oldest entry leaves first.
+//! for records and metrics, and for whether its revision has batches; nobody is let in by it. Bounded; the oldest entry
+//! leaves first.
 
 use std::{
     collections::{HashMap, VecDeque},

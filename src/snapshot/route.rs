@@ -9,7 +9,11 @@ use http::{Request, Response, uri::PathAndQuery};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    bridge::{face::Face, sealed::Sealer},
+    bridge::{
+        face::{self, Face},
+        parked,
+        sealed::Sealer,
+    },
     config::{self, Config, Secret, Target},
     glob::Globs,
     mcp::{era::Era, tools::ToolSet, version::is_modern},
@@ -46,6 +50,7 @@ pub struct Route {
     bridge: Option<Arc<Legacy>>,
     replicas: Option<Arc<Replicas>>,
     for_legacy: Arc<dyn Upstream>,
+    face: Arc<Face>,
     /// Ends the catalog's task.
     pub(super) stop: CancellationToken,
 }
@@ -91,11 +96,14 @@ impl Route {
         let Server { upstream, replicas, address, port, place, catalog, stop } = server;
         let settings = legacy::Settings::default();
         let version = spec.protocol.as_deref().filter(|v| !is_modern(v));
-        let settings = legacy::Settings { version: version.map_or(settings.version, Into::into), ..settings };
+        let parked = parked::Limits { lifetime: spec.answer_within, ..settings.parked };
+        let version = version.map_or(settings.version, Into::into);
+        let settings = legacy::Settings { version, parked, ..settings };
         let for_modern = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
         let theirs = Arc::clone(&catalog);
         let tools = move |name: &str| theirs.tools().get(name).cloned();
-        let for_legacy = Arc::new(Face::new(Arc::clone(&upstream), Arc::clone(sealer), Arc::new(tools)));
+        let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
+        let face = Arc::new(Face::new(inner, sealer, Arc::new(tools), bounds(spec)));
         let place = place.as_ref();
         let rename = spec.show.rename.iter();
         let renamed = rename.filter_map(|(own, r)| r.name.clone().map(|name| (own.clone(), name)));
@@ -112,7 +120,8 @@ impl Route {
             upstream,
             bridge: Some(Arc::clone(&for_modern)),
             for_modern,
-            for_legacy,
+            for_legacy: Arc::clone(&face) as Arc<dyn Upstream>,
+            face,
             replicas,
             stop,
         }
@@ -145,10 +154,12 @@ impl Route {
         let upstream: Arc<dyn Upstream> = Arc::new(aggregate.clone());
         let theirs = aggregate.clone();
         let tools = move |name: &str| theirs.tools().get(name).cloned();
-        let for_legacy = Face::new(Arc::clone(&upstream), Arc::clone(sealer), Arc::new(tools));
-        let name: Arc<str> = Arc::from(ALL);
+        let spec = spec_of_all(config, &Arc::from(ALL));
+        let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
+        let face = Arc::new(Face::new(inner, sealer, Arc::new(tools), bounds(&spec)));
+        let name = Arc::clone(&spec.name);
         Self {
-            spec: spec_of_all(config, &name),
+            spec,
             catalog: Arc::new(Catalog::new(name, None, Duration::ZERO)),
             address: Arc::from(""),
             port: 0,
@@ -159,7 +170,8 @@ impl Route {
             for_modern: Arc::clone(&upstream),
             bridge: None,
             replicas: None,
-            for_legacy: Arc::new(for_legacy),
+            for_legacy: Arc::clone(&face) as Arc<dyn Upstream>,
+            face,
             upstream,
             stop: CancellationToken::new(),
         }
@@ -194,6 +206,12 @@ impl Route {
     #[must_use]
     pub fn bridge(&self) -> Option<&Legacy> {
         self.bridge.as_deref()
+    }
+
+    /// What legacy clients of a modern server, or of several, have in between; it remembers their sessions.
+    #[must_use]
+    pub fn face(&self) -> &Face {
+        &self.face
     }
 
     /// Its replicas, if it has several.
@@ -272,6 +290,10 @@ impl Upstream for AsModern {
     }
 }
 
+fn bounds(spec: &config::Upstream) -> face::Settings {
+    face::Settings { answer_within: spec.answer_within, limits: face::Limits::default() }
+}
+
 /// No upstream can be called so.
 const ALL: &str = "*";
 
@@ -290,6 +312,7 @@ fn spec_of_all(config: &Config, name: &Arc<str>) -> config::Upstream {
         timeout: longest(|u| u.timeout),
         idle_timeout: longest(|u| u.idle_timeout),
         max_total_timeout: longest(|u| u.max_total_timeout),
+        answer_within: longest(|u| u.answer_within),
         connect_timeout: longest(|u| u.connect_timeout),
         retries: 0,
         schema_coercion: None,

@@ -4,7 +4,9 @@ Rebinding protection is the gateway's own duty, so there it must pass whatever t
 The frozen requirement sets cover 2025-11-25 and 2026-07-28; older revisions run by version filter. Scenarios of the
 optional tasks extension fail directly as well (the server does not have it) and must fail alike.
 """
+import collections
 import difflib
+import json
 import re
 
 from gateway import Gateway
@@ -23,14 +25,35 @@ DUTY_OF_THE_GATEWAY = "dns-rebinding-protection"
 COMBINATIONS = [("typescript", revision) for revision in RUNS] + [
     ("python", "2025-11-25"), ("python", "2026-07-28"), ("everything", "2025-11-25")]
 
+# What one run said: `{scenario: (passed, failed)}`, and `{scenario: how often each (check, verdict) came}`.
+Found = collections.namedtuple("Found", "lines verdicts")
 
-def lines(bench, url, revision, label):
-    """{scenario: (passed, failed)} of one run; the whole output stays in the work folder."""
+
+def judged(bench, url, revision, label):
+    """One run of the suite; its whole output stays in the work folder."""
     folder = bench.stack.work / f"conformance-{label}"
     command = [NODE, SUITE, "server", "--url", url, "-o", folder, *RUNS[revision]]
     _status, out, err = run(command, seconds=300)
     (bench.stack.work / f"conformance-{label}.log").write_text(out + err)
-    return {m[1]: (int(m[2]), int(m[3])) for m in LINE.finditer(out) if m[1] != "Total"}
+    lines = {m[1]: (int(m[2]), int(m[3])) for m in LINE.finditer(out) if m[1] != "Total"}
+    return Found(lines, {scenario: verdicts(folder, scenario) for scenario in lines})
+
+
+def lines(bench, url, revision, label):
+    return judged(bench, url, revision, label).lines
+
+
+def verdicts(folder, scenario):
+    """The folder of a scenario is named `server-SCENARIO-TIME`."""
+    name = re.compile(rf"server-{re.escape(scenario)}-\d{{4}}-")
+    file, = (found / "checks.json" for found in folder.iterdir() if name.match(found.name))
+    return collections.Counter((judgement["id"], judgement["status"]) for judgement in json.loads(file.read_text()))
+
+
+def direct(bench, name, revision):
+    """The run against the server itself, made once."""
+    return bench.once(("conformance", name, revision),
+                      lambda: judged(bench, bench.server(name).url, revision, f"{name}-{revision}-direct"))
 
 
 def judge_direct(found, name):
@@ -42,17 +65,16 @@ def judge_direct(found, name):
 
 def revision_test(bench, name, revision):
     def test():
-        server = bench.server(name)
-        direct = lines(bench, server.url, revision, f"{name}-{revision}-direct")
-        judge_direct(direct, name)
+        found = direct(bench, name, revision).lines
+        judge_direct(found, name)
         if bench.binary is None:
             return
-        gateway = Gateway(bench, f"conformance-{name}-{revision}", server.url)
-        through = lines(bench, gateway.url, revision, f"{name}-{revision}-through")
+        gateway = Gateway(bench, f"conformance-{name}-{revision}", bench.server(name).url)
+        through = judged(bench, gateway.url, revision, f"{name}-{revision}-through").lines
         gateway.stop()
         expected = {scenario: (good + bad, 0) if scenario == DUTY_OF_THE_GATEWAY else (good, bad)
-                    for scenario, (good, bad) in direct.items()}
-        show = lambda found: [f"{scenario}: {good} passed, {bad} failed" for scenario, (good, bad) in found.items()]
+                    for scenario, (good, bad) in found.items()}
+        show = lambda lines: [f"{scenario}: {good} passed, {bad} failed" for scenario, (good, bad) in lines.items()]
         different = list(difflib.unified_diff(show(expected), show(through), "expected", "through", lineterm="", n=0))
         check(not different, lambda: "\n".join(different))
 

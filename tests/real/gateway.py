@@ -5,7 +5,7 @@ Owns that file's text and the readiness check. Invariant: every gateway has its 
 import json
 import pathlib
 
-from harness import Skipped, check, free_ports, http, run
+from harness import Skipped, check, free_ports, http, run, wait_until
 
 KEY_SECRET = "sg-real-tests-0123456789abcdef0123456789abcdef"
 
@@ -62,6 +62,14 @@ class Gateway:
             return http(f"http://127.0.0.1:{self.admin}/readyz", seconds=1)[0] == 200
         except OSError:
             return False
+
+    def knows(self):
+        """Waits until every upstream was asked what it speaks: before that, calls go on as they came."""
+        def learned():
+            states = json.loads(http(f"http://127.0.0.1:{self.admin}/readyz")[2])["upstreams"].values()
+            return all(state["state"] == "ok" for state in states)
+
+        wait_until(f"{self.name} knows its upstreams", learned)
 
     def stop(self):
         return self.process.stop()

@@ -21,7 +21,9 @@ import bridge_page
 import builtin
 import collector
 import conformance
+import conformance_bridge
 import conformance_client
+import conformance_page
 import http_sse
 import matrix
 import readme_demo
@@ -31,7 +33,10 @@ import stdio
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, stdio, bridge, standing, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
+MODULES = (
+    matrix, stdio, bridge, standing, http_sse, conformance, conformance_client, conformance_bridge, builtin, collector, sigkill,
+    readme_demo,
+)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 
@@ -45,6 +50,8 @@ class Bench:
         self.walked = {}
         self.cells = {}
         self.whole_matrix = options.write_matrix
+        self.conformance = {}
+        self.whole_conformance = options.write_conformance
         self._made = {}
 
     def once(self, key, make):
@@ -88,6 +95,7 @@ def main():
     parser.add_argument("--rmcp-client", default="target/debug/rmcp-client")
     parser.add_argument("--direct", action="store_true")
     parser.add_argument("--write-matrix", action="store_true", help="write docs/matrix.md from the tests of `bridge`")
+    parser.add_argument("--write-conformance", action="store_true", help="write docs/conformance.md from those of `conformance-bridge`")
     parser.add_argument("--list", action="store_true", help="print the tests' names only")
     parser.add_argument("filters", nargs="*")
     options = parser.parse_args()
@@ -104,6 +112,8 @@ def main():
         bench.stack.close()
     if options.write_matrix:
         bridge_page.write(bench.cells)
+    if options.write_conformance:
+        conformance_page.write(bench.conformance)
     if counts["failed"]:
         print(f"logs: {work}")
     else:

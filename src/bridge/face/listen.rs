@@ -75,7 +75,7 @@ impl Core {
         let Some(nonce) = &call.session.nonce else {
             return Ok(Refusal::method_not_allowed().response(None, &call.headers));
         };
-        let live = match self.live.at(nonce) {
+        let live = match self.live.at(nonce, &call.session.principal) {
             Ok(live) => live,
             Err(refusal) => return Ok(refusal.response(None, &call.headers)),
         };
@@ -104,7 +104,7 @@ impl Core {
         let Some(nonce) = &call.session.nonce else {
             return refuse(Refusal::invalid_params("Subscriptions need a session. Send initialize first."));
         };
-        let live = match self.live.at(nonce) {
+        let live = match self.live.at(nonce, &call.session.principal) {
             Ok(live) => live,
             Err(refusal) => return refuse(refusal),
         };

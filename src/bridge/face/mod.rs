@@ -44,13 +44,47 @@ use crate::{
 };
 pub use batch::{MAX_BATCH, serve as serve_batch, split as split_batch};
 pub use http_sse::HttpSse;
+pub use live::{Limit, Limits};
 use refusal::Refusal;
 use request::Call;
 use revision::Revision;
 use session::Session;
+pub use session::session_revision;
 
 /// Silence on a stream of ours before a comment is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How a face is bounded.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How long a client, or the person before it, may think about a question.
+    pub answer_within: Duration,
+    /// What is remembered of clients.
+    pub limits: Limits,
+}
+
+/// How much a face remembers, as metrics show it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Sessions with something to remember.
+    pub sessions: usize,
+    /// Questions that wait for an answer.
+    pub questions: usize,
+    /// Resources subscribed to.
+    pub subscriptions: usize,
+}
+
+impl std::ops::Add for Remembered {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            sessions: self.sessions + other.sessions,
+            questions: self.questions + other.questions,
+            subscriptions: self.subscriptions + other.subscriptions,
+        }
+    }
+}
 
 /// Finds a tool of the wrapped upstream by its name, for the headers that mirror its arguments.
 pub type FindTool = Arc<dyn Fn(&str) -> Option<Arc<Tool>> + Send + Sync>;
@@ -71,6 +105,7 @@ struct Core {
     inner: Arc<dyn Upstream>,
     sealer: Arc<Sealer>,
     tools: FindTool,
+    answer_within: Duration,
     live: live::Registry,
     discovered: discover::Cache,
     ids: AtomicU64,
@@ -81,17 +116,25 @@ struct Core {
 impl Face {
     /// A face of `inner`, whose sessions open wherever `sealer`'s key is.
     #[must_use]
-    pub fn new(inner: Arc<dyn Upstream>, sealer: Arc<Sealer>, tools: FindTool) -> Self {
+    pub fn new(inner: Arc<dyn Upstream>, sealer: Arc<Sealer>, tools: FindTool, settings: Settings) -> Self {
         let core = Core {
             inner,
             sealer,
             tools,
-            live: live::Registry::default(),
+            answer_within: settings.answer_within,
+            live: live::Registry::new(settings.limits),
             discovered: discover::Cache::default(),
             ids: AtomicU64::new(1),
             process: session::fresh(),
         };
         Self { core: Arc::new(core) }
+    }
+
+    /// How much is remembered of clients.
+    #[must_use]
+    pub fn remembers(&self) -> Remembered {
+        let [sessions, questions, subscriptions] = self.core.live.counts();
+        Remembered { sessions, questions, subscriptions }
     }
 }
 
@@ -199,15 +242,17 @@ impl Core {
         let asked = call.param("level").unwrap_or_default();
         let refusal = match LEVELS.into_iter().find(|level| *level == asked) {
             None => Refusal::invalid_params("params.level must be one of debug to emergency"),
-            Some(level) => match call.session.nonce.as_ref().map(|nonce| self.live.at(nonce)) {
-                Some(Err(refusal)) => refusal,
-                live => {
-                    if let Some(Ok(live)) = live {
-                        live.set_level(level);
+            Some(level) => {
+                match call.session.nonce.as_ref().map(|nonce| self.live.at(nonce, &call.session.principal)) {
+                    Some(Err(refusal)) => refusal,
+                    live => {
+                        if let Some(Ok(live)) = live {
+                            live.set_level(level);
+                        }
+                        return body::result(&call.id, "{}");
                     }
-                    return body::result(&call.id, "{}");
                 }
-            },
+            }
         };
         refusal.response(Some(&call.id), &call.headers)
     }

@@ -31,8 +31,6 @@ use crate::{
     upstream::ResponseBody,
 };
 
-/// How long a client, or the person before it, may think.
-const ANSWER_WITHIN: Duration = Duration::from_secs(600);
 /// Questions of one result.
 const MAX_AT_ONCE: usize = 32;
 
@@ -72,12 +70,12 @@ impl Core {
                 "the server asks {method:?}, which the client did not declare"
             )));
         }
-        let live = self.live.at(nonce)?;
+        let live = self.live.at(nonce, principal)?;
         let mut waiting = Vec::with_capacity(asks.len());
         for ask in asks {
             let question = Question::ask(&live)?;
             let claims = QuestionId { process: self.process, session: *nonce, number: question.number };
-            let lifetime = ANSWER_WITHIN + Duration::from_secs(60);
+            let lifetime = self.answer_within + Duration::from_secs(60);
             let id = quoted(&self.sealer.seal(Purpose::ServerRequest, principal, lifetime, &claims));
             let params = params(ask, *revision).map(|p| format!(",\"params\":{p}")).unwrap_or_default();
             let method = quoted(&ask.method);
@@ -85,7 +83,7 @@ impl Core {
             events.message(&text).await.map_err(|_| Refusal::unanswered("the client is gone"))?;
             waiting.push((ask, id, question));
         }
-        collect(waiting, events).await
+        collect(waiting, events, Instant::now() + self.answer_within).await
     }
 
     /// A response that a client POSTs.
@@ -155,8 +153,11 @@ fn read_answer(envelope: Raw<'_>) -> Answer {
 }
 
 /// Waits for all answers, telling the line that it is alive.
-async fn collect(waiting: Vec<(&Ask, String, Question)>, events: &Events) -> Result<String, Refusal> {
-    let deadline = Instant::now() + ANSWER_WITHIN;
+async fn collect(
+    waiting: Vec<(&Ask, String, Question)>,
+    events: &Events,
+    deadline: Instant,
+) -> Result<String, Refusal> {
     let mut out = String::from("{");
     let mut waiting = waiting.into_iter();
     while let Some((ask, id, mut question)) = waiting.next() {

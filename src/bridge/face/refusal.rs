@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use super::{body, rewrite::quoted};
+use super::{body, live::Full, rewrite::quoted};
 use crate::upstream::ResponseBody;
 
 /// A JSON-RPC error of ours.
@@ -76,10 +76,25 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, 405, "method_not_allowed", why)
     }
 
-    /// Too much is remembered already.
-    pub(super) fn full(what: &'static str) -> Self {
-        let why = format!("Too many {what} at once. End some, or try again later.");
-        Self::new(StatusCode::TOO_MANY_REQUESTS, 429, "rate_limited", why)
+    /// Too much is remembered already, here or of the session.
+    pub(super) fn full(wall: &'static str) -> Self {
+        let why = format!("Too many {wall} at once. End some, or try again later.");
+        Self {
+            more: format!(",\"wall\":\"{wall}\""),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, 429, "rate_limited", why)
+        }
+    }
+
+    /// The same, where each principal has its own places.
+    pub(super) fn no_place(wall: &'static str, full: Full) -> Self {
+        let Full::Owner(limit) = full else { return Self::full(wall) };
+        let why = format!(
+            "The key of this session has {limit} {wall} already, which is all it may have. End some, or try again later."
+        );
+        Self {
+            more: format!(",\"wall\":\"{wall}\",\"limit\":{limit}"),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, 429, "rate_limited", why)
+        }
     }
 
     pub(super) fn parked_elsewhere() -> Self {

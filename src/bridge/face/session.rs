@@ -165,6 +165,12 @@ impl Session {
     }
 }
 
+/// The revision that a session of this principal was opened with, by the session's id.
+#[must_use]
+pub fn session_revision(sealer: &Sealer, principal: &str, id: &str) -> Option<&'static str> {
+    sealer.open::<Claims>(Purpose::Session, principal, id).ok().map(|claims| claims.revision.as_str())
+}
+
 /// The revision of the version header, which must be one of ours where it is there.
 fn stated(headers: &HeaderMap) -> Result<Option<Revision>, Refusal> {
     let Some(value) = headers.get(VERSION_HEADER) else { return Ok(None) };

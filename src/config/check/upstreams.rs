@@ -7,7 +7,9 @@ use http::Uri;
 use super::{Checker, NamedUpstreams, word};
 use crate::config::{
     Globs, Storage, Target, Upstream, UpstreamTls,
-    file::{self, CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_TOTAL_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT},
+    file::{
+        self, ANSWER_WITHIN, CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_TOTAL_TIMEOUT, PROTOCOL, RETRIES, TIMEOUT,
+    },
     text::{self, At},
 };
 
@@ -90,6 +92,12 @@ impl Checker<'_> {
                 &of("max_total_timeout"),
                 upstream.max_total_timeout.as_ref(),
                 MAX_TOTAL_TIMEOUT,
+                text::timeout,
+            ),
+            answer_within: self.value(
+                &of("answer_within"),
+                upstream.answer_within.as_ref(),
+                ANSWER_WITHIN,
                 text::timeout,
             ),
             connect_timeout: self.value(

@@ -139,6 +139,7 @@ impl Server {
             timeout,
             idle_timeout: timeout,
             max_total_timeout: timeout,
+            answer_within: timeout,
             connect_timeout: timeout,
             retries: 0,
             schema_coercion: None,

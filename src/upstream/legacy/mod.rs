@@ -144,6 +144,8 @@ impl Upstream for Legacy {
 
 impl Bridge {
     async fn post(self: Arc<Self>, call: Request<Bytes>) -> Result<Response<ResponseBody>, UpstreamError> {
+        // Whatever becomes of it; a session knows better.
+        origin::note(call.extensions(), &self.version);
         let incoming = match incoming::read(call.body()) {
             Ok(Read::Request(incoming)) => incoming,
             // The loss of notifications: none of them means anything between these eras.
@@ -215,10 +217,7 @@ impl Bridge {
         let said = NoSession::Said;
         let continued = match incoming.state.as_deref().filter(|_| question::is_askable(&incoming.method)) {
             Some(state) => self.continued(&incoming, &origin.owner, state).map_err(said)?,
-            None if incoming.answers.is_some() => {
-                let why = "inputResponses need the requestState that came with the questions";
-                return Err(said(Refusal::params(why)));
-            }
+            // Answers without it belong to no call that waits: this is a new one, which asks again what it needs.
             None => None,
         };
         if let Some(call) = continued {

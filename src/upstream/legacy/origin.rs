@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, header};
+use http::{Extensions, HeaderMap, Request, header};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -53,12 +53,7 @@ impl Origin {
 
     /// Tells the pipeline what happens behind it.
     pub(super) fn note(&self, session: &Session) {
-        if let Some(hops) = self.way.extensions.get::<Hops>() {
-            hops.note(|seen| {
-                seen.bridged = true;
-                seen.upstream_version = Some(Arc::clone(&session.hello.version));
-            });
-        }
+        note(&self.way.extensions, &session.hello.version);
     }
 
     /// The way for what outlives the request: without what belongs to it alone.
@@ -75,6 +70,16 @@ impl Origin {
             way.extensions.insert(path.clone());
         }
         way
+    }
+}
+
+/// Tells the pipeline that a request is translated, and to which revision.
+pub(super) fn note(extensions: &Extensions, version: &Arc<str>) {
+    if let Some(hops) = extensions.get::<Hops>() {
+        hops.note(|seen| {
+            seen.bridged = true;
+            seen.upstream_version = Some(Arc::clone(version));
+        });
     }
 }
 

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{KEY, ending, key, refused, request, tool};
+use super::{
+    KEY,
+    bridge::{initialize, modern_server},
+    ending, key, refused, request, tool,
+};
 use crate::support::{
     fake::{Fake, Speaks, channel, event, mcp, result, sse},
     process::{Answer, Gateway, send_to, whole},
@@ -176,6 +180,40 @@ async fn what_is_no_batch_is_refused_and_notices_alone_have_no_answer() {
     assert_eq!((answer.status, answer.text()), (202, ""));
     assert_eq!(fake.count(), 2);
     assert_eq!(gate.stop().await.len(), 8);
+}
+
+/// What a client of this revision sends: the header that tells it came later.
+#[tokio::test]
+async fn a_session_of_the_revision_is_enough() {
+    let (old, new) = (Fake::plain().await, modern_server().await);
+    let config = format!(
+        "sealing.keys = [\"env:SEAL\"]\nupstreams.old.url = \"{}\"\nupstreams.new.url = \"{}\"",
+        old.url(),
+        new.url()
+    );
+    let secret = [("SEAL", "a-sealing-key-for-batches-0123456789")];
+    let gate = Gateway::try_start(tempfile::TempDir::new().unwrap(), &config, &secret).await;
+    gate.knows("old").await;
+    gate.knows("new").await;
+    let in_session = async |gate: &Gateway, path: &str, session: &str| {
+        let members = [tool(1, "add", "{}"), NOTE.into(), request(2, "ping")];
+        gate.call(gate.request().uri(path).header("mcp-session-id", session), batch(&members)).await
+    };
+    for path in ["/mcp/old", "/mcp/new"] {
+        let (_, session) = initialize(&gate, path, "2025-03-26").await;
+        let answer = in_session(&gate, path, &session).await;
+        assert_eq!(ids(&answer), [json!(1), json!(2)], "{path}: {}", answer.text());
+        // A session of a revision without them.
+        let newer =
+            if path == "/mcp/new" { initialize(&gate, path, "2025-11-25").await.1 } else { "who".into() };
+        refused(&in_session(&gate, path, &newer).await, 400, -32600, "invalid_request", None);
+    }
+    // The sealed id tells it to a process that has never seen the session.
+    let (_, session) = initialize(&gate, "/mcp/new", "2025-03-26").await;
+    drop(gate.stop().await);
+    let replica = Gateway::try_start(tempfile::TempDir::new().unwrap(), &config, &secret).await;
+    replica.knows("new").await;
+    assert_eq!(ids(&in_session(&replica, "/mcp/new", &session).await), [json!(1), json!(2)]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{KEY, META, key, modern, modern_tool, request, tool};
 use crate::support::{
-    fake::{Fake, Reply, Seen, Speaks, result, status},
+    fake::{Fake, Reply, Seen, Speaks, no_meta, result, status},
     process::{Answer, Gateway},
     until,
 };
@@ -12,6 +12,15 @@ use crate::support::{
 /// A modern server that echoes what it was called with.
 pub(super) async fn modern_server() -> Fake {
     Fake::speaking(Speaks::Modern, |seen| async move { modern_answer(&seen) }).await
+}
+
+/// The same at an address of the test's choice; it refuses what is not modern.
+pub(super) async fn modern_server_at(addr: std::net::SocketAddr, speaks: Speaks) -> Fake {
+    let script = |seen: Seen| async move {
+        let is_modern = seen.header("mcp-protocol-version") == Some("2026-07-28");
+        if is_modern { modern_answer(&seen) } else { no_meta() }
+    };
+    Fake::at(addr, speaks, script).await
 }
 
 fn modern_answer(seen: &Seen) -> Reply {
@@ -34,7 +43,7 @@ fn modern_answer(seen: &Seen) -> Reply {
 }
 
 /// What a legacy client sends first; gives its session.
-async fn initialize(gate: &Gateway, path: &str, version: &str) -> (Value, String) {
+pub(super) async fn initialize(gate: &Gateway, path: &str, version: &str) -> (Value, String) {
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"old-host","version":"1"}}}}}}"#
     );

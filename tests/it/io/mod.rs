@@ -38,6 +38,7 @@ fn config(url: &str) -> Config {
         timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(300),
         max_total_timeout: Duration::from_secs(3_600),
+        answer_within: Duration::from_secs(300),
         connect_timeout: Duration::from_secs(2),
         retries: 1,
         schema_coercion: None,

@@ -65,6 +65,8 @@ impl Seen {
 pub(crate) enum Speaks {
     Legacy,
     Modern,
+    /// The modern era, and it tells of no changes.
+    ModernAndSilent,
     /// The modern era, and legacy clients as well.
     Both,
     /// 401 to whoever comes without `Authorization`.
@@ -236,7 +238,8 @@ async fn answer(shared: &Shared, script: &Script, req: Request<Incoming>) -> Rep
 
 /// The gateway asks for itself.
 fn own_question(shared: &Shared, seen: &Seen) -> Reply {
-    let modern = matches!(shared.speaks, Speaks::Modern | Speaks::Both);
+    let modern = matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent | Speaks::Both);
+    let announces = shared.speaks != Speaks::ModernAndSilent;
     if shared.speaks == Speaks::OnlyWithCredentials && seen.header("authorization").is_none() {
         return status(401);
     }
@@ -247,10 +250,12 @@ fn own_question(shared: &Shared, seen: &Seen) -> Reply {
         "server/discover" if modern => result(
             seen,
             &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "1"}}),
+                "capabilities": {"tools": {"listChanged": announces}}, "serverInfo": {"name": "fake", "version": "1"}}),
         ),
         "server/discover" => error(seen, -32601, "Method not found"),
-        "initialize" if shared.speaks == Speaks::Modern => error(seen, -32601, "Method not found"),
+        "initialize" if matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent) => {
+            error(seen, -32601, "Method not found")
+        }
         "subscriptions/listen" if modern => changes(shared),
         "initialize" => {
             let mut reply = result(
@@ -261,6 +266,11 @@ fn own_question(shared: &Shared, seen: &Seen) -> Reply {
             reply.headers_mut().insert("mcp-session-id", "gateways-own".parse().unwrap());
             reply
         }
+        // Servers of one era do not take the other's requests for their own.
+        "tools/list" if shared.speaks == Speaks::Legacy && seen.header("mcp-session-id").is_none() => {
+            no_session()
+        }
+        "tools/list" if modern && seen.header("mcp-protocol-version") != Some("2026-07-28") => no_meta(),
         "tools/list" => {
             shared.lists.fetch_add(1, SeqCst);
             let tools = shared.tools.lock().unwrap().clone();
@@ -303,6 +313,26 @@ pub(crate) fn mcp(seen: &Seen) -> Reply {
         }
         _ => error(seen, -32601, "Method not found"),
     }
+}
+
+/// The same, and it insists on its sessions, as most do.
+pub(crate) fn strict(seen: &Seen) -> Reply {
+    match seen.header("mcp-session-id") {
+        None if seen.rpc() != "initialize" => no_session(),
+        Some(id) if id != "session-of-the-client" => status(404),
+        _ => mcp(seen),
+    }
+}
+
+fn no_session() -> Reply {
+    let error = r#"{"code":-32000,"message":"Bad Request: Mcp-Session-Id header is required"}"#;
+    json_reply(400, format!(r#"{{"jsonrpc":"2.0","error":{error},"id":null}}"#))
+}
+
+/// How a modern server refuses a legacy request.
+pub(crate) fn no_meta() -> Reply {
+    let error = r#"{"code":-32602,"message":"params._meta lacks io.modelcontextprotocol/protocolVersion"}"#;
+    json_reply(400, format!(r#"{{"jsonrpc":"2.0","error":{error},"id":null}}"#))
 }
 
 /// The raw text of a message's id.

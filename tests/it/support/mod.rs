@@ -1,6 +1,7 @@
 //! What the tests are built from: certificates, a listener with a handler, byte-level clients and
 //! byte-level upstreams.
 
+pub(crate) mod asking;
 pub(crate) mod certs;
 pub(crate) mod children;
 pub(crate) mod fake;

@@ -120,6 +120,13 @@ impl Gateway {
         Self { child, addr, admin, folder, log }
     }
 
+    /// Memory that it holds, in bytes (Linux).
+    pub(crate) fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
     pub(crate) fn config_file(&self) -> PathBuf {
         self.folder.path().join("smartgate.toml")
     }

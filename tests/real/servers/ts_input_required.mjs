@@ -51,10 +51,10 @@ async function twoRounds(request) {
   return inputRequired({ inputRequests: { step1: askName() }, requestState: await mint({ round: 1 }) });
 }
 
-/** Asks only for kinds of input that this request's client says it can give. */
-function coveredInputs(request) {
+/** Asks only for kinds of input that this request's client says it can give: with the request, or once for its session. */
+function coveredInputs(request, ofSession) {
   if (request.inputResponses !== undefined) return done('answered');
-  const declared = request.envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? {};
+  const declared = (request.envelope ? request.envelope[CLIENT_CAPABILITIES_META_KEY] : ofSession) ?? {};
   const inputRequests = {
     ...(declared.elicitation && { user_name: askName() }),
     ...(declared.sampling && { greeting: askModel('Greet the user') }),
@@ -85,7 +85,8 @@ const tools = {
 export function registerInputRequiredTools(server) {
   const inputSchema = fromJsonSchema({ type: 'object', properties: {} });
   for (const [name, run] of Object.entries(tools)) {
-    server.registerTool(name, { description: `Test tool ${name}`, inputSchema }, async (_args, context) => run(context.mcpReq));
+    server.registerTool(name, { description: `Test tool ${name}`, inputSchema }, async (_args, context) =>
+      run(context.mcpReq, server.server.getClientCapabilities()));
   }
   server.registerPrompt('test_input_required_result_prompt', { description: 'A prompt that asks first' }, async context => {
     const answer = acceptedContent(context.mcpReq.inputResponses, 'user_context')?.context;

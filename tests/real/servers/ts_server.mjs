@@ -17,6 +17,8 @@ const [port, eventsFile] = process.argv.slice(2);
 const LOCAL_NAMES = new Set(['127.0.0.1', 'localhost', '[::1]']);
 const RETRY_MS = 500;
 const sessions = new Map();
+/** The servers of legacy sessions: each tells its own client of changes. */
+const legacyServers = new Set();
 
 function newServer() {
   const server = new McpServer({ name: 'smartgate-ts-server', version: '1.0.0' }, {
@@ -29,7 +31,7 @@ function newServer() {
     },
     requestState: { verify: requestStateCodec.verify },
   });
-  registerTools(server, { eventsFile, sessions, notifyChange: () => modern.notify });
+  registerTools(server, { eventsFile, sessions, notifyChange: () => modern.notify, legacyServers });
   registerInputRequiredTools(server);
   registerResources(server);
   registerPrompts(server);
@@ -66,8 +68,13 @@ async function openSession() {
     retryInterval: RETRY_MS,
     onsessioninitialized: id => sessions.set(id, transport),
   });
-  transport.onclose = () => sessions.delete(transport.sessionId);
-  await newServer().connect(transport);
+  const server = newServer();
+  transport.onclose = () => {
+    sessions.delete(transport.sessionId);
+    legacyServers.delete(server);
+  };
+  legacyServers.add(server);
+  await server.connect(transport);
   return transport;
 }
 

@@ -3,7 +3,7 @@
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { fromJsonSchema } from '@modelcontextprotocol/server';
+import { fromJsonSchema, inputRequired } from '@modelcontextprotocol/server';
 import { AUDIO_WAV, IMAGE_PNG, text } from './ts_content.mjs';
 
 const WATCHED = 'test://watched-resource';
@@ -75,7 +75,7 @@ function embedded(uri, mimeType, body) {
   return { type: 'resource', resource: { uri, mimeType, text: body } };
 }
 
-const notifyingTools = ({ sessions, notifyChange }) => ({
+const notifyingTools = ({ sessions, notifyChange, legacyServers }) => ({
   test_tool_with_logging: [NO_ARGUMENTS, async (_args, context) => {
     for (const data of ['Tool execution started', 'Tool processing data', 'Tool execution completed']) {
       await context.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data } });
@@ -99,8 +99,16 @@ const notifyingTools = ({ sessions, notifyChange }) => ({
     await sleep(100);
     return [text('sent after the stream was closed')];
   }],
-  test_trigger_tool_change: [NO_ARGUMENTS, () => { notifyChange().toolsChanged(); return [text('published')]; }],
-  test_trigger_prompt_change: [NO_ARGUMENTS, () => { notifyChange().promptsChanged(); return [text('published')]; }],
+  test_trigger_tool_change: [NO_ARGUMENTS, async () => {
+    notifyChange().toolsChanged();
+    await Promise.all([...legacyServers].map(server => server.sendToolListChanged()));
+    return [text('published')];
+  }],
+  test_trigger_prompt_change: [NO_ARGUMENTS, async () => {
+    notifyChange().promptsChanged();
+    await Promise.all([...legacyServers].map(server => server.sendPromptListChanged()));
+    return [text('published')];
+  }],
 });
 
 /** Tells of changes in the way of each era: to all who listen, or to the session that this server is of. */
@@ -119,12 +127,18 @@ function registerChange(server, { notifyChange }) {
   });
 }
 
-/** Legacy tools that send a request of their own to the client while they run. */
+/** Asks the client in the way of the request's era: by a request of the server's own, or by a result that asks first. */
+async function ask(context, method, params, answer) {
+  if (!context.mcpReq.envelope) return answer(await context.mcpReq.send({ method, params }));
+  const asked = context.mcpReq.inputResponses?.asked;
+  return asked ? answer(asked) : inputRequired({ inputRequests: { asked: { method, params } } });
+}
+
+/** Tools of the suite's older sets. */
 const askingTools = {
-  test_sampling: [object({ prompt: string }), async ({ prompt }, context) => {
+  test_sampling: [object({ prompt: string }), ({ prompt }, context) => {
     const messages = [{ role: 'user', content: text(prompt) }];
-    const answer = await context.mcpReq.send({ method: 'sampling/createMessage', params: { messages, maxTokens: 100 } });
-    return [text(`LLM response: ${answer.content?.text}`)];
+    return ask(context, 'sampling/createMessage', { messages, maxTokens: 100 }, answer => [text(`LLM response: ${answer.content?.text}`)]);
   }],
   test_elicitation: [object({ message: string }), ({ message }, context) =>
     elicit(context, message, { response: string }, ['response'])],
@@ -147,10 +161,10 @@ const askingTools = {
 const plain = stem => [1, 2, 3].map(n => `${stem}${n}`);
 const titled = stem => [1, 2, 3].map(n => ({ const: `${stem}${n}`, title: `Choice ${n}` }));
 
-async function elicit(context, message, properties, required = []) {
+function elicit(context, message, properties, required = []) {
   const requestedSchema = { type: 'object', properties, required };
-  const answer = await context.mcpReq.send({ method: 'elicitation/create', params: { message, requestedSchema } });
-  return [text(`User response: action=${answer.action}, content=${JSON.stringify(answer.content ?? {})}`)];
+  return ask(context, 'elicitation/create', { message, requestedSchema }, answer =>
+    [text(`User response: action=${answer.action}, content=${JSON.stringify(answer.content ?? {})}`)]);
 }
 
 const schemaTool = {

@@ -25,6 +25,7 @@ use self::relay::{id, lost, pass, relay};
 use super::{
     KEEP_ALIVE,
     body::{self, Events},
+    live::{Limit, Place, Places},
     messages::{self, Framing, Messages},
     refusal::Refusal,
     session::fresh,
@@ -44,7 +45,7 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Streams at once.
-const MAX_STREAMS: usize = 4096;
+const STREAMS: Limit = Limit { each: 2_048, all: 4_096 };
 /// Messages of one client that wait for their turn, and that run.
 const MAX_QUEUED: usize = 64;
 const MAX_RUNNING: usize = 64;
@@ -64,6 +65,7 @@ struct Shared {
     inner: Arc<dyn Upstream>,
     sealer: Arc<Sealer>,
     streams: Mutex<HashMap<u64, mpsc::Sender<Request<Bytes>>>>,
+    places: Arc<Places>,
     process: u64,
 }
 
@@ -83,7 +85,8 @@ impl HttpSse {
     /// The transport over `inner`, which takes legacy streamable-HTTP calls.
     #[must_use]
     pub fn new(inner: Arc<dyn Upstream>, sealer: Arc<Sealer>) -> Self {
-        let shared = Shared { inner, sealer, streams: Mutex::default(), process: fresh() };
+        let places = Places::new(STREAMS);
+        let shared = Shared { inner, sealer, streams: Mutex::default(), places, process: fresh() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -93,18 +96,16 @@ impl HttpSse {
         let (head, _) = request.into_parts();
         let stream = fresh();
         let (queue, posts) = mpsc::channel(MAX_QUEUED);
-        {
-            let mut streams = self.shared.lock();
-            if streams.len() >= MAX_STREAMS {
-                return Refusal::full("streams").response(None, &head.headers);
-            }
-            streams.insert(stream, queue);
-        }
-        let address = Address { process: self.shared.process, stream, messages: messages.to_owned() };
         let principal = principal(&head.extensions);
+        let place = match self.shared.places.take(&principal) {
+            Ok(place) => place,
+            Err(full) => return Refusal::no_place("streams", full).response(None, &head.headers),
+        };
+        self.shared.lock().insert(stream, queue);
+        let address = Address { process: self.shared.process, stream, messages: messages.to_owned() };
         let sealed = self.shared.sealer.seal(Purpose::Session, &principal, LIFETIME, &address);
         let first = format!("event: endpoint\ndata: {messages}?sessionId={sealed}\n\n");
-        let open = Open { shared: Arc::clone(&self.shared), stream, session: None };
+        let open = Open { shared: Arc::clone(&self.shared), stream, session: None, _place: place };
         body::streamed(body::stream(move |events| open.run(first, posts, events)))
     }
 
@@ -147,6 +148,7 @@ struct Open {
     shared: Arc<Shared>,
     stream: u64,
     session: Option<Joined>,
+    _place: Place,
 }
 
 /// The session that `initialize` opened, with whom it belongs to.

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{refusal::Refusal, session::fresh},
-    Answer, Live,
+    Answer, Live, Place,
 };
 
 /// Calls of one session at once.
@@ -67,6 +67,7 @@ pub(in crate::bridge::face) struct Question {
     live: Arc<Live>,
     pub(in crate::bridge::face) number: u64,
     pub(in crate::bridge::face) answer: oneshot::Receiver<Answer>,
+    _place: Place,
 }
 
 impl Question {
@@ -78,13 +79,15 @@ impl Question {
         let (sender, answer) = oneshot::channel();
         let mut state = live.lock();
         if state.questions.len() >= MAX_QUESTIONS {
-            return Err(Refusal::full("questions to the client"));
+            return Err(Refusal::full("questions"));
         }
+        let place = live.questions.take(&live.owner);
+        let place = place.map_err(|full| Refusal::no_place("questions", full))?;
         // Not counted: a session that was forgotten and came back must not take answers to older questions.
         let number = fresh();
         state.questions.insert(number, sender);
         drop(state);
-        Ok(Self { live: Arc::clone(live), number, answer })
+        Ok(Self { live: Arc::clone(live), number, answer, _place: place })
     }
 }
 

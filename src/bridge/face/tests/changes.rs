@@ -4,7 +4,7 @@ use super::*;
 
 const LISTEN: &str = "subscriptions/listen";
 
-fn ack(granted: &Value) -> String {
+pub(super) fn ack(granted: &Value) -> String {
     notice("subscriptions/acknowledged", &json!({"notifications": granted}))
 }
 

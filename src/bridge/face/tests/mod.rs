@@ -1,5 +1,6 @@
 //! The face over a scripted modern server, row by row of the table "legacy client -> modern server".
 
+mod bounds;
 mod calls;
 mod changes;
 mod questions;
@@ -8,7 +9,7 @@ mod server;
 mod sessions;
 mod transports;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
@@ -16,7 +17,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Face, body, messages::Messages};
+use super::{Face, Limits, Settings, body, messages::Messages};
 use server::{Said, Server, TOOLS};
 
 use crate::{
@@ -59,10 +60,18 @@ fn sealer() -> Arc<Sealer> {
     Arc::new(Sealer::new([&b"key"[..]]))
 }
 
+fn settings() -> Settings {
+    Settings { answer_within: Duration::from_secs(300), limits: Limits::default() }
+}
+
 fn face(server: &Arc<Server>) -> Arc<Face> {
+    face_with(server, settings())
+}
+
+fn face_with(server: &Arc<Server>, settings: Settings) -> Arc<Face> {
     let tools = ToolSet::from_list_result(TOOLS.as_bytes()).unwrap();
     let find: super::FindTool = Arc::new(move |name| tools.get(name).cloned());
-    Arc::new(Face::new(Arc::clone(server) as Arc<dyn Upstream>, sealer(), find))
+    Arc::new(Face::new(Arc::clone(server) as Arc<dyn Upstream>, sealer(), find, settings))
 }
 
 fn setup() -> (Arc<Server>, Client) {

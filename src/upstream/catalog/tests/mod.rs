@@ -49,6 +49,7 @@ impl Running {
             timeout,
             idle_timeout: timeout,
             max_total_timeout: timeout,
+            answer_within: timeout,
             connect_timeout: timeout,
             retries: 0,
             schema_coercion: None,

@@ -172,9 +172,6 @@ async fn a_state_is_good_once_for_its_key_and_its_request() {
     other["arguments"]["n"] = 2.into();
     refused(asking.retry("ada", other).await, "another request");
     refused(asking.retry("ada", retry(state, json!({"1": true}))).await, "inputResponses");
-    let mut without = good();
-    without.as_object_mut().unwrap().remove("requestState");
-    refused(asking.retry("ada", without).await, "requestState");
     assert_eq!(asking.bench.legacy.parked(), 1, "none of that took it");
     events.send(&done(&seen, json!({})));
     // In parallel: one of them is the call, the other is told.
@@ -184,6 +181,23 @@ async fn a_state_is_good_once_for_its_key_and_its_request() {
     refused(lost, "used already");
     refused(asking.retry("ada", good()).await, "used already");
     assert_eq!(asking.bench.fake.responses().len(), 1);
+}
+
+/// 2026-07-28 wants missing answers asked for again, and an error for a state alone that is not good.
+#[tokio::test]
+async fn answers_without_a_state_are_a_new_call_that_asks_again() {
+    let asking = Asking::new();
+    let mut params = retry(&json!(""), json!({"wrong": accept()}));
+    params.as_object_mut().unwrap().remove("requestState");
+    let server = async {
+        let (seen, events) = asking.streams.nth(0).await;
+        events.send(&elicitation(1));
+        (seen, events)
+    };
+    let ((status, answer), (seen, _events)) = tokio::join!(asking.retry("ada", params), server);
+    assert_eq!((status, &answer["result"]["resultType"]), (200, &json!("input_required")), "{answer}");
+    assert!(seen.body["params"].get("inputResponses").is_none(), "{}", seen.body);
+    assert!(asking.bench.fake.responses().is_empty(), "nobody has answered the question");
 }
 
 #[tokio::test]

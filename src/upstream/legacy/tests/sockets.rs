@@ -69,6 +69,7 @@ fn upstream(address: SocketAddr) -> HttpUpstream {
         timeout,
         idle_timeout: timeout,
         max_total_timeout: timeout,
+        answer_within: timeout,
         connect_timeout: timeout,
         retries: 0,
         schema_coercion: None,
