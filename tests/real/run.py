@@ -16,6 +16,7 @@ import tempfile
 import time
 import traceback
 
+import all_as_one
 import bridge
 import bridge_page
 import builtin
@@ -30,7 +31,7 @@ import stdio
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, stdio, bridge, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
+MODULES = (matrix, stdio, bridge, all_as_one, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 
