@@ -17,6 +17,7 @@ import time
 import traceback
 
 import all_as_one
+import bad_neighbours
 import bridge
 import bridge_page
 import builtin
@@ -26,12 +27,13 @@ import conformance_client
 import http_sse
 import matrix
 import readme_demo
+import round_robin
 import sigkill
 import stdio
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
-MODULES = (matrix, stdio, bridge, all_as_one, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
+MODULES = (matrix, stdio, bridge, all_as_one, round_robin, bad_neighbours, http_sse, conformance, conformance_client, builtin, collector, sigkill, readme_demo)
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 
