@@ -25,6 +25,8 @@ MODERN = "2026-07-28"
 META = json.dumps({
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
+    # Otherwise log lines, of which two floods consist, would not be passed on.
+    "io.modelcontextprotocol/logLevel": "debug",
     "io.modelcontextprotocol/clientInfo": {"name": "neighbours", "version": "1"},
 })
 ID = re.compile(rb'"id":("[^"]*"|[0-9]+)')
@@ -181,6 +183,7 @@ def pull(caller):
     """Reads as fast as it comes; starts again when it ends."""
     room = [bytearray(1024 * 1024)]
     caller.send()
+    caller.socket.setblocking(True)
     # What is read as a file, and not as a socket, is counted in /proc/PID/io.
     while os.readv(caller.socket.fileno(), room):
         pass

@@ -19,6 +19,8 @@ use super::{BodyError, ResponseBody};
 
 /// Bytes of an answer that pass at once, whatever else its server says.
 const FREE: u64 = 4 * 1024 * 1024;
+/// A message costs more than its bytes: each line counts as so many more.
+const LINE: u64 = 256;
 /// Bytes a second of one server, beyond what is free.
 const RATE: u64 = 8 * 1024 * 1024;
 /// What was not used for so long may be used at once.
@@ -37,8 +39,13 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Counts bytes that were read; until when nothing more should be.
-    pub(super) fn take(&self, bytes: u64) -> Option<Instant> {
+    /// Counts a line that was read; until when nothing more should be.
+    pub(super) fn take_line(&self, bytes: u64) -> Option<Instant> {
+        self.take(bytes + LINE)
+    }
+
+    /// The same of what passes in other pieces.
+    fn take(&self, bytes: u64) -> Option<Instant> {
         let now = Instant::now();
         let mut paid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = now.checked_sub(SAVED).map_or(*paid, |earliest| earliest.max(*paid));
@@ -75,9 +82,10 @@ impl Body for Paced {
         }
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
         if let Some(data) = frame.as_ref().and_then(|f| f.as_ref().ok()).and_then(Frame::data_ref) {
-            let bytes = data.len() as u64;
-            let beyond = bytes.saturating_sub(self.free);
-            self.free = self.free.saturating_sub(bytes);
+            let lines = memchr::memchr_iter(b'\n', data).count() as u64;
+            let weight = data.len() as u64 + LINE * lines;
+            let beyond = weight.saturating_sub(self.free);
+            self.free = self.free.saturating_sub(weight);
             if beyond > 0 {
                 self.pause = self.pace.take(beyond).map(|until| Box::pin(sleep_until(until)));
             }
@@ -148,5 +156,14 @@ mod tests {
         assert!((Duration::from_secs(7)..Duration::from_secs(9)).contains(&slower), "{slower:?}");
         let other = Arc::default();
         assert_eq!(drained(frames(10), &other).await.1, Duration::ZERO, "another server is not slowed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_messages_weigh_more_than_their_bytes() {
+        let pace = Pace::default();
+        let (lines, begun) = (RATE / LINE * 2, Instant::now());
+        let until =
+            (0..lines).filter_map(|_| pace.take_line(1)).next_back().expect("too many for two seconds");
+        assert!(until - begun > Duration::from_millis(1_400), "{:?}", until - begun);
     }
 }

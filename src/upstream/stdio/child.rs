@@ -190,7 +190,7 @@ async fn hear<L: Listener>(stdout: ChildStdout, listener: Arc<L>, pace: Arc<Pace
 
 /// Until then the pipe is full, and the child waits.
 async fn keep_pace(pace: &Pace, bytes: u64) {
-    if let Some(until) = pace.take(bytes) {
+    if let Some(until) = pace.take_line(bytes) {
         sleep_until(until).await;
     }
 }
