@@ -102,6 +102,9 @@ impl Gateway {
         }
         let idle = (awaits != Awaits::Stream).then_some(spec.idle_timeout);
         let mut answer = Answer { format: format(&head), head, first: None, rest: Some(rest), idle };
+        if open(call).shares_session && awaits == Awaits::Answer {
+            answer.take_in_band().await?;
+        }
         let opens = answer.session().zip(opens);
         if awaits != Awaits::Nothing && answer.head.status.is_success() {
             if !answer.is_message().await? {
@@ -240,6 +243,17 @@ impl Answer {
     /// The session that the answer opens or names.
     fn session(&self) -> Option<sessions::SessionHash> {
         self.head.headers.get(headers::SESSION).map(|v| sessions::hash(v.as_bytes()))
+    }
+
+    /// A server's failure as the failure of this one call, which a client does not take for the end of its session.
+    async fn take_in_band(&mut self) -> Result<(), Cause> {
+        if self.head.status.is_server_error() {
+            if self.format != Some(Format::Json) || !self.is_message().await? {
+                return Err(not_mcp(&self.head));
+            }
+            self.head.status = StatusCode::OK;
+        }
+        Ok(())
     }
 
     /// Whether a 2xx answer is an MCP message: SSE, or JSON that is a response. Of JSON as much is read as it

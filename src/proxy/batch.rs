@@ -111,6 +111,7 @@ impl Gateway {
             spending: None,
             is_tool_call: false,
             modern: false,
+            shares_session: false,
         }
     }
 

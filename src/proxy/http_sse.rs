@@ -106,7 +106,17 @@ impl Client {
         guard.upstream = self.route.all.is_none().then(|| Arc::clone(&self.route.spec.name));
         let accepts = Accepts::Both;
         let (peer, mask) = (self.peer.addr, self.mask.clone());
-        Call { guard, id: None, peer, accepts, mask, spending: None, is_tool_call: false, modern: false }
+        Call {
+            guard,
+            id: None,
+            peer,
+            accepts,
+            mask,
+            spending: None,
+            is_tool_call: false,
+            modern: false,
+            shares_session: false,
+        }
     }
 }
 

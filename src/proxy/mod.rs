@@ -88,6 +88,9 @@ struct Call {
     spending: Option<Spending>,
     is_tool_call: bool,
     modern: bool,
+    /// A legacy client's session with several servers, which the failure of one must not end: some clients give a
+    /// session up at any status of failure.
+    shares_session: bool,
 }
 
 /// Why there is no upstream answer to pass on.
@@ -168,6 +171,7 @@ impl Gateway {
             spending: None,
             is_tool_call: false,
             modern: false,
+            shares_session: false,
         });
         match self.guarded(self.forward(snapshot, &mut call, head, body, peer)).await {
             Err(Stop::Split(batch)) => Box::pin(self.batch(*batch)).await,
@@ -300,7 +304,7 @@ impl Gateway {
 
     /// Answers for the gateway and closes the record.
     fn refuse(&self, snapshot: &Snapshot, call: Call, cause: &Cause) -> Response<GatewayBody> {
-        let Call { mut guard, id, accepts, is_tool_call, modern, .. } = call;
+        let Call { mut guard, id, accepts, is_tool_call, modern, shares_session, .. } = call;
         let trace_id = hex::encode(&guard.trace_id);
         match cause {
             Cause::RateLimited(wall, _) => self.metrics.rate_limited(wall),
@@ -320,7 +324,11 @@ impl Gateway {
                     Accepts::Json | Accepts::Both => own(StatusCode::OK, JSON, result),
                 }
             }
-            None => own(cause.status(), JSON, error::body(cause, id.as_deref(), &trace_id)),
+            None => {
+                let in_band = shares_session && cause.is_upstream_failure();
+                let status = if in_band { StatusCode::OK } else { cause.status() };
+                own(status, JSON, error::body(cause, id.as_deref(), &trace_id))
+            }
         };
         response.headers_mut().extend(cause.headers());
         guard.fail(Failure {

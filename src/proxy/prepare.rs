@@ -111,7 +111,8 @@ impl Gateway {
         if let Some(why) = received.refusal(direct) {
             return Err(Cause::InvalidRequest(why.into()));
         }
-        let era = self.check_era(call, &received, &headers, &tools)?;
+        let several = caller.route.all.as_ref().is_some_and(|all| all.members.len() > 1);
+        let era = self.check_era(call, &received, &headers, &tools, several)?;
         let repaired = self.repair(call, caller, &body, &received, &tools);
         let Some(edited) = repaired else {
             let facts = self.police(call, caller, &received, era, &tools)?;
@@ -170,10 +171,12 @@ impl Gateway {
         message: &Message<'_>,
         headers: &HeaderMap,
         tools: &ToolSet,
+        several: bool,
     ) -> Result<Era, Cause> {
         let era::Classified { era, version, refusal } = era::classify(headers, Some(message));
         call.guard.era = Some(era);
         call.modern = era == Era::Modern;
+        call.shares_session = !call.modern && several && call.guard.session.is_some();
         if version.is_some() {
             call.guard.protocol_version = version;
         }

@@ -8,6 +8,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -25,7 +26,11 @@ use hyper_util::{
 };
 use tower_service::Service;
 
-use super::{BodyError, BoxFuture, ForwardPath, ResponseBody, Upstream, UpstreamError, tls};
+use super::{
+    BodyError, BoxFuture, ForwardPath, ResponseBody, Upstream, UpstreamError,
+    pace::{Pace, Paced},
+    tls,
+};
 use crate::config::{self, Target};
 
 /// How long an unused connection is kept: less than the 5 seconds after which the common servers (Node,
@@ -43,6 +48,7 @@ pub struct HttpUpstream {
     client: Client<Within<HttpsConnector<HttpConnector>>, Full<Bytes>>,
     url: Uri,
     headers: Vec<(HeaderName, HeaderValue)>,
+    pace: Arc<Pace>,
 }
 
 impl HttpUpstream {
@@ -74,6 +80,7 @@ impl HttpUpstream {
             client: pool(Within { limit: config.connect_timeout, connector }),
             url: url.clone(),
             headers: extra_headers(config)?,
+            pace: Arc::default(),
         })
     }
 
@@ -150,7 +157,10 @@ impl Upstream for HttpUpstream {
     fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
         Box::pin(async move {
             let answer = self.follow(call).await?;
-            Ok(answer.map(|body| body.map_err(|e| Box::new(e) as BodyError).boxed_unsync()))
+            Ok(answer.map(|body| {
+                let body = body.map_err(|e| Box::new(e) as BodyError).boxed_unsync();
+                Paced::new(body, Arc::clone(&self.pace)).boxed_unsync()
+            }))
         })
     }
 }

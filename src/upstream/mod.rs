@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod http;
 pub mod http_sse;
 pub mod legacy;
+mod pace;
 pub mod replicas;
 mod shown;
 pub mod stdio;

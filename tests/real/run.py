@@ -16,6 +16,8 @@ import tempfile
 import time
 import traceback
 
+import all_as_one
+import bad_neighbours
 import bridge
 import bridge_page
 import builtin
@@ -27,6 +29,7 @@ import conformance_page
 import http_sse
 import matrix
 import readme_demo
+import round_robin
 import sigkill
 import standing
 import stdio
@@ -34,8 +37,8 @@ import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
 MODULES = (
-    matrix, stdio, bridge, standing, http_sse, conformance, conformance_client, conformance_bridge, builtin, collector, sigkill,
-    readme_demo,
+    matrix, stdio, bridge, standing, all_as_one, round_robin, bad_neighbours, http_sse, conformance, conformance_client,
+    conformance_bridge, builtin, collector, sigkill, readme_demo,
 )
 Tls = collections.namedtuple("Tls", "ca cert key")
 

@@ -18,6 +18,7 @@ use crate::{
     upstream::ResponseBody,
 };
 
+const METHOD_NOT_FOUND: &str = "-32601";
 /// Most of a refusal that is read.
 const LIMIT: usize = 64 * 1024;
 
@@ -47,11 +48,14 @@ pub(super) async fn read(response: Response<ResponseBody>, own: u64, in_session:
         Ok(Body::Object(message)) if message.has_error || message.has_result => Some(message),
         _ => None,
     };
-    if message.as_ref().is_some_and(|m| same_id(m.id_raw, own)) {
+    let error = message.as_ref().and_then(|m| m.envelope.get("error")).filter(|e| e.kind() == Type::Object);
+    let no_method = error.and_then(|e| e.get("code")).is_some_and(|c| c.text() == METHOD_NOT_FOUND);
+    // Some servers name the request when they do not know its session.
+    let unknown_session = in_session && code == 404 && !no_method;
+    if !unknown_session && message.as_ref().is_some_and(|m| same_id(m.id_raw, own)) {
         return Refused::Answer(head.status, body);
     }
-    let said = message.as_ref().and_then(|m| m.envelope.get("error")).filter(|e| e.kind() == Type::Object);
-    let said = said.and_then(|e| e.get("message")).and_then(|m| m.as_str());
+    let said = error.and_then(|e| e.get("message")).and_then(|m| m.as_str());
     // Some servers say 400 of a session that they do not know; that it did not run is certain all the same, since the
     // message is about the session and not about the request.
     let about_session =

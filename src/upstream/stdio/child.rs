@@ -18,7 +18,7 @@ use tokio::{
     io::AsyncWriteExt,
     process::{self, ChildStderr, ChildStdin, ChildStdout},
     sync::mpsc,
-    time::{Instant, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -27,7 +27,7 @@ use super::{
     group::Group,
     noise::Noise,
 };
-use crate::config;
+use crate::{config, upstream::pace::Pace};
 
 /// How long a child has to end by itself when one of its pipes has closed.
 const EXIT: Duration = Duration::from_millis(500);
@@ -134,9 +134,10 @@ async fn live<L: Listener>(
     noise: Noise,
     stop: CancellationToken,
 ) {
-    let mut hearing = tokio::spawn(hear(stdout, Arc::clone(&listener)));
+    let pace = Arc::new(Pace::default());
+    let mut hearing = tokio::spawn(hear(stdout, Arc::clone(&listener), Arc::clone(&pace)));
     let mut telling = tokio::spawn(tell(stdin, orders));
-    let logging = tokio::spawn(log(stderr, noise));
+    let logging = tokio::spawn(log(stderr, noise, pace));
     let (stopped, status) = tokio::select! {
         status = process.wait() => (false, status.ok()),
         _ = &mut hearing => (false, None),
@@ -174,14 +175,23 @@ fn how(status: Option<ExitStatus>) -> String {
     }
 }
 
-async fn hear<L: Listener>(stdout: ChildStdout, listener: Arc<L>) {
+async fn hear<L: Listener>(stdout: ChildStdout, listener: Arc<L>, pace: Arc<Pace>) {
     let mut lines = Lines::new(stdout, MAX_LINE);
     while let Ok(Some(line)) = lines.next().await {
+        let bytes = line.length();
         match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => {}
             Line::Whole(line) => listener.line(line).await,
             Line::Long(long) => listener.long(&long),
         }
+        keep_pace(&pace, bytes).await;
+    }
+}
+
+/// Until then the pipe is full, and the child waits.
+async fn keep_pace(pace: &Pace, bytes: u64) {
+    if let Some(until) = pace.take_line(bytes) {
+        sleep_until(until).await;
     }
 }
 
@@ -194,12 +204,14 @@ async fn tell(mut stdin: ChildStdin, mut orders: mpsc::Receiver<Bytes>) {
     }
 }
 
-async fn log(stderr: ChildStderr, mut noise: Noise) {
+async fn log(stderr: ChildStderr, mut noise: Noise, pace: Arc<Pace>) {
     let mut lines = Lines::new(stderr, MAX_LOGGED);
     while let Ok(Some(line)) = lines.next().await {
+        let bytes = line.length();
         match line {
             Line::Whole(line) => noise.log(&line),
             Line::Long(long) => noise.log(&long.head),
         }
+        keep_pace(&pace, bytes).await;
     }
 }

@@ -32,6 +32,16 @@ pub(super) struct Long {
     pub(super) length: u64,
 }
 
+impl Line {
+    /// Bytes of it, its end among them.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Self::Whole(line) => line.len() as u64 + 1,
+            Self::Long(long) => long.length + 1,
+        }
+    }
+}
+
 /// Reads lines.
 #[derive(Debug)]
 pub(super) struct Lines<R> {

@@ -29,6 +29,7 @@ mod repairs;
 mod replicas;
 mod routes;
 mod secrets;
+mod shared_sessions;
 mod stdio;
 mod stdio_faults;
 mod stdio_life;
