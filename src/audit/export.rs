@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    collector::Collector, health::ExporterHealth, line::Place, otel_env::Settings, otlp, record::Record,
+    chain::Place, collector::Collector, health::ExporterHealth, otel_env::Settings, otlp, record::Record,
     redact::Shown,
 };
 use crate::metrics::Metrics;

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{line::GENESIS, recorder::StartError, segments};
+use super::{chain::GENESIS, recorder::StartError, segments};
 use crate::config;
 
 /// Bytes written at once, and so the most that a try can fail with.

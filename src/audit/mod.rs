@@ -3,6 +3,7 @@
 //! The call path does nothing but fill in a [`record::Record`] and hand it to the [`Recorder`]; one thread
 //! does the rest. Invariant: one record per message that reached the pipeline, whatever happened to it.
 
+mod chain;
 mod collector;
 mod export;
 mod health;
@@ -15,13 +16,16 @@ pub mod record;
 mod recorder;
 mod redact;
 mod segments;
+mod sign;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tries;
 pub mod verify;
 
 mod worker;
 
 pub use health::{ExporterState, JournalState};
 pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status};
+pub use sign::{PublicKey, check_signing_key, new_key};

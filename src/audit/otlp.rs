@@ -12,7 +12,8 @@ use std::{
 };
 
 use super::{
-    line::{Place, edit_list, upstream_time},
+    chain::Place,
+    line::{edit_list, upstream_time},
     protobuf as pb,
     record::{Attempt, Failure, Outcome, Record},
     redact::Shown,

@@ -15,10 +15,10 @@ use std::{
 use arc_swap::ArcSwap;
 
 use super::{
+    chain::{Chain, Start},
     export::Exporter,
     health::{ExporterHealth, ExporterState, JournalHealth, JournalState, Step},
     journal::Journal,
-    line::{Chain, Start},
     otel_env::Settings,
     record::{Outcome, Record},
     redact::Masks,

@@ -12,7 +12,7 @@ use std::{
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{journal::stated_hash, line::GENESIS, segments, text};
+use super::{chain::GENESIS, journal::stated_hash, segments, text};
 
 /// Bytes of one line; longer ones cannot come from us.
 const LONGEST: u64 = 64 * 1024 * 1024;

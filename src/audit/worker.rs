@@ -13,10 +13,10 @@ use std::{
 };
 
 use super::{
+    chain::{Chain, Start},
     export::Exporter,
     health::Step,
     journal::Journal,
-    line::{Chain, Start},
     record::Record,
     recorder::Shared,
     redact,

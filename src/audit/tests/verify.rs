@@ -88,7 +88,7 @@ fn a_missing_segment_is_found_across_files() {
 #[test]
 fn numbers_missing_from_a_boot_are_found_even_where_hashes_fit() {
     use crate::audit::{
-        line::{Chain, GENESIS, Start},
+        chain::{Chain, GENESIS, Start},
         redact::Shown,
     };
     let payloads = [Shown::None, Shown::None];
