@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    audit::{Recorder, StartError},
+    audit::{Proven, Recorder, StartError},
     config::{CliOverrides, Config, Loaded},
     metrics::Metrics,
     pages::{FirstLook, Pages},
@@ -62,6 +62,7 @@ pub async fn serve(
 
     let metrics = Arc::new(Metrics::new());
     let (recorder, thread) = start_recorder(&config, &metrics).await?;
+    let proven = prove_journal(&recorder).await;
     let drain = Drain::default();
     let tasks = TaskTracker::new();
     let snapshot = Snapshot::build(config.clone(), None, &tasks).map_err(Failure::Config)?;
@@ -77,6 +78,7 @@ pub async fn serve(
         looked: FirstLook::default(),
     };
     started(&config, local(&listener), local(&admin));
+    prove_collector(&gateway.desk.recorder, proven);
     let pages_drain = Drain::default();
     let pages_task = tokio::spawn(serve_admin(admin, pages, pages_drain.clone()));
     let watch = file.map(|f| Reloader::new(Arc::clone(&gateway), f, &loaded, trouble));
@@ -147,6 +149,26 @@ async fn start_recorder(
         Ok(started) => started.map_err(|e: StartError| Failure::Config(e.to_string())),
         Err(e) => Err(Failure::Other(format!("the recorder failed to start: {e}"))),
     }
+}
+
+/// Before anything is served: what is on the disk then, and in the chain, includes the `start` record.
+async fn prove_journal(recorder: &Recorder) -> Option<Proven> {
+    let recorder = recorder.clone();
+    tokio::task::spawn_blocking(move || recorder.prove_journal().ok()).await.ok().flatten()
+}
+
+/// A collector that does not answer holds up nothing. What the self-test showed is one line of the log.
+fn prove_collector(recorder: &Recorder, proven: Option<Proven>) {
+    let recorder = recorder.clone();
+    tokio::task::spawn_blocking(move || {
+        let proof = recorder.prove_collector(proven.as_ref());
+        match proof.passed() {
+            Some(true) => tracing::info!("self-test passed: {proof}"),
+            // The calls are recorded all the same.
+            _ if matches!(proof.journal, Some(Ok(_))) => tracing::warn!("self-test failed: {proof}"),
+            _ => tracing::error!("self-test failed: {proof}"),
+        }
+    });
 }
 
 /// How long catalogs have to end their own sessions, and children to end.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    audit::{ExporterState, JournalState},
+    audit::{ExporterState, JournalState, Proof, Proven},
     proxy::Gateway,
     reload::Trouble,
     server::admin::{AdminState, Part, Readiness, UpstreamPart},
@@ -109,6 +109,17 @@ impl AdminState for Pages {
             },
             journal: journal(&status.journal),
             exporter: exporter(&status.exporter),
+            selftest: selftest(&status.proof),
+        }
+    }
+
+    async fn selftest(&self) -> Result<String, String> {
+        let recorder = self.gateway.desk.recorder.clone();
+        let proof = tokio::task::spawn_blocking(move || recorder.prove()).await.map_err(|e| e.to_string())?;
+        let position = proof.journal.as_ref().and_then(|j| j.as_ref().ok()).map(Proven::position);
+        match (proof.passed(), position) {
+            (Some(true), Some(position)) => Ok(format!("{position}\n{proof}")),
+            _ => Err(proof.to_string()),
         }
     }
 
@@ -167,6 +178,15 @@ fn journal(state: &JournalState) -> Part {
         JournalState::Ok => Part::ok(),
         JournalState::Failing { message, since } => failing(message, *since),
     }
+}
+
+fn selftest(proof: &Proof) -> Part {
+    let state = match proof.passed() {
+        None => "running",
+        Some(true) => "ok",
+        Some(false) => "failed",
+    };
+    Part { state, detail: Some(proof.to_string()) }
 }
 
 fn exporter(state: &ExporterState) -> Part {

@@ -17,7 +17,7 @@ use super::{
 pub(super) const GENESIS: [u8; 64] = [b'0'; 64];
 
 /// What a line got that the record did not have: its place in the chain.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) seq: u64,
     /// Hex SHA-256 of the line.

@@ -120,7 +120,7 @@ impl Exporter {
     /// # Errors
     /// The settings cannot work, whatever the collector does.
     pub(super) fn start(settings: Settings, boot: &str, metrics: &Arc<Metrics>) -> Result<Self, String> {
-        let resource = resource(&settings, boot);
+        let resource = settings.resource_of(boot);
         let collector = Collector::new(settings)?;
         let queue = Arc::new(Queue::default());
         let health = Arc::new(ExporterHealth::default());
@@ -185,17 +185,6 @@ impl Exporter {
 
 fn count(spans: usize) -> u64 {
     u64::try_from(spans).unwrap_or(u64::MAX)
-}
-
-/// What the user said of the resource, and what we know of it.
-fn resource(settings: &Settings, boot: &str) -> Vec<(String, String)> {
-    let mut all = settings.resource.clone();
-    for (key, value) in [("service.version", env!("CARGO_PKG_VERSION")), ("service.instance.id", boot)] {
-        if !all.iter().any(|(written, _)| written == key) {
-            all.push((key.to_owned(), value.to_owned()));
-        }
-    }
-    all
 }
 
 /// The sending thread.

@@ -4,6 +4,7 @@
 //! does the rest. Invariant: one record per message that reached the pipeline, whatever happened to it.
 
 mod chain;
+mod checkpoint;
 mod collector;
 mod export;
 mod health;
@@ -11,13 +12,16 @@ mod journal;
 mod line;
 mod otel_env;
 mod otlp;
+mod proof;
 mod protobuf;
 pub mod record;
 mod recorder;
 mod redact;
+mod retention;
 mod segments;
 mod sign;
 mod sync;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -27,5 +31,6 @@ pub mod verify;
 mod worker;
 
 pub use health::{ExporterState, JournalState};
+pub use proof::{Proof, Proven};
 pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status};
 pub use sign::{PublicKey, check_signing_key, new_key};

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const HTTP_PORT: u16 = 4318;
 
 /// Everything the exporter needs to know.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) url: Uri,
     pub(super) protocol: OtlpProtocol,
@@ -37,6 +37,17 @@ impl Settings {
     /// What is wrong with which setting.
     pub(super) fn resolve(telemetry: &Telemetry) -> Result<Option<Self>, String> {
         Self::from(telemetry, &|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()))
+    }
+
+    /// What the user said of the resource, and what we know of it.
+    pub(super) fn resource_of(&self, boot: &str) -> Vec<(String, String)> {
+        let mut all = self.resource.clone();
+        for (key, value) in [("service.version", env!("CARGO_PKG_VERSION")), ("service.instance.id", boot)] {
+            if !all.iter().any(|(written, _)| written == key) {
+                all.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        all
     }
 
     fn from(telemetry: &Telemetry, env: Env<'_>) -> Result<Option<Self>, String> {

@@ -5,7 +5,7 @@ use std::{
     fmt, io,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
@@ -16,14 +16,16 @@ use arc_swap::ArcSwap;
 
 use super::{
     chain::{Chain, Start},
+    checkpoint::Checkpoints,
     export::Exporter,
     health::{ExporterHealth, ExporterState, JournalHealth, JournalState, Step},
     journal::Journal,
     otel_env::Settings,
+    proof::Proof,
     record::{Outcome, Record},
     redact::Masks,
     sync::Syncer,
-    worker::Worker,
+    worker::{Message, Worker},
 };
 use crate::{config, metrics::Metrics};
 
@@ -39,6 +41,8 @@ pub enum StartError {
     Foreign(PathBuf),
     /// The file cannot be used.
     Io(PathBuf, io::Error),
+    /// `audit.signing_key` is none.
+    SigningKey(String),
     /// The exporter's settings make no sense.
     Exporter(String),
 }
@@ -55,6 +59,7 @@ impl fmt::Display for StartError {
                 )
             }
             Self::Io(path, error) => write!(f, "journal {}: {error}", path.display()),
+            Self::SigningKey(why) => write!(f, "audit.signing_key: {why}"),
             Self::Exporter(message) => write!(f, "telemetry: {message}"),
         }
     }
@@ -87,6 +92,8 @@ pub struct Status {
     pub lost: u64,
     /// The exporter.
     pub exporter: ExporterState,
+    /// What the last self-test showed.
+    pub proof: Proof,
     /// Spans that no collector took since the start.
     pub dropped_spans: u64,
 }
@@ -101,21 +108,24 @@ pub(super) struct Shared {
     pub(super) health: JournalHealth,
     pub(super) masks: ArcSwap<Masks>,
     pub(super) metrics: Arc<Metrics>,
-    exporter: Option<Arc<ExporterHealth>>,
+    pub(super) exporter: Option<Arc<ExporterHealth>>,
+    /// How the collector is reached, for the self-test.
+    pub(super) proving: Option<Settings>,
+    pub(super) proof: Mutex<Proof>,
     deny: bool,
 }
 
 /// Takes the records of finished calls. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Option<Box<Record>>>,
-    shared: Arc<Shared>,
+    pub(super) sender: mpsc::Sender<Message>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// The thread behind a [`Recorder`]; stop it last, after every call has ended.
 #[derive(Debug)]
 pub struct RecorderThread {
-    sender: mpsc::Sender<Option<Box<Record>>>,
+    sender: mpsc::Sender<Message>,
     thread: JoinHandle<()>,
 }
 
@@ -123,7 +133,7 @@ impl RecorderThread {
     /// Writes what waits, syncs, gives the exporter two seconds for the rest, and unlocks the journal.
     /// Blocks: call it outside the async runtime, or in `spawn_blocking`.
     pub fn stop(self) {
-        let gone = self.sender.send(None).is_err();
+        let gone = self.sender.send(Message::Stop).is_err();
         if self.thread.join().is_err() || gone {
             tracing::error!("the recorder thread ended before its time");
         }
@@ -146,6 +156,8 @@ impl Recorder {
         let export = Settings::resolve(telemetry).map_err(StartError::Exporter)?;
         let (journal, end) = Journal::open(&audit.journal)?;
         let chain = Chain::new(end.prev);
+        let checkpoints = Checkpoints::of(audit).map_err(StartError::SigningKey)?;
+        let proving = export.clone();
         let exporter = match export {
             Some(settings) => {
                 Some(Exporter::start(settings, chain.boot(), &metrics).map_err(StartError::Exporter)?)
@@ -159,6 +171,8 @@ impl Recorder {
             masks: ArcSwap::from_pointee(Masks::of(audit)),
             metrics,
             exporter: exporter.as_ref().map(Exporter::health),
+            proving,
+            proof: Mutex::default(),
             deny: audit.journal.deny_on_error,
         });
         let theirs = Arc::clone(&shared);
@@ -166,7 +180,8 @@ impl Recorder {
         let syncer = Syncer::start(audit.journal.fsync, report).map_err(refused)?;
         let (sender, receiver) = mpsc::channel();
         let start = Start { healed_bytes: end.healed_bytes };
-        let worker = Worker::new(receiver, Arc::clone(&shared), journal, chain, syncer, exporter, start);
+        let ours = Arc::clone(&shared);
+        let worker = Worker::new(receiver, ours, journal, chain, syncer, exporter, checkpoints, start);
         let thread =
             thread::Builder::new().name("recorder".into()).spawn(|| worker.run()).map_err(refused)?;
         Ok((Self { sender: sender.clone(), shared }, RecorderThread { sender, thread }))
@@ -180,7 +195,9 @@ impl Recorder {
         if waiting > BACKLOG && self.shared.may_drop(&record) {
             self.shared.pending.fetch_sub(weight, Ordering::Relaxed);
             self.shared.lose(&record);
-        } else if let Err(mpsc::SendError(Some(record))) = self.sender.send(Some(record)) {
+        } else if let Err(mpsc::SendError(Message::Record(record))) =
+            self.sender.send(Message::Record(record))
+        {
             self.shared.health.dead();
             self.shared.lose(&record);
         }
@@ -210,6 +227,7 @@ impl Recorder {
             records: metrics.journal_records.get(),
             lost: metrics.journal_lost.get(),
             exporter: self.shared.exporter.as_ref().map_or(ExporterState::Off, |e| e.state()),
+            proof: self.proof(),
             dropped_spans: metrics.spans_dropped.get(),
         }
     }

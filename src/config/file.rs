@@ -602,7 +602,7 @@ pub(super) struct Audit {
     pub(super) redact: Option<Vec<At<GlobText>>>,
     /// Ed25519 key that signs checkpoints, as `smartgate audit keygen` makes it. Without one they are not signed.
     pub(super) signing_key: Option<At<SecretText>>,
-    /// Longest time from a record to a checkpoint after it; with `0s` there are none but at the start, at rotation and at the end.
+    /// Longest time from a record to the checkpoint after it; `0s` makes none.
     #[schemars(extend("default" = CHECKPOINT))]
     pub(super) checkpoint: Option<At<DurationText>>,
 }

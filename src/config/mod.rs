@@ -420,7 +420,7 @@ pub struct Audit {
     pub redact: Globs,
     /// PKCS#8 or seed of the Ed25519 key that signs checkpoints.
     pub signing_key: Option<Secret>,
-    /// Longest time from a record to the checkpoint after it; zero makes none while records come in.
+    /// Longest time from a record to the checkpoint after it; zero makes none.
     pub checkpoint: Duration,
 }
 

@@ -32,10 +32,14 @@ fn boots(path: &Path, count: usize) {
             fsync: Duration::ZERO,
             rotate: 1 << 20,
             keep: 8,
+            keep_age: None,
+            keep_bytes: None,
             deny_on_error: true,
         },
         capture: Capture::Hash,
         redact: Globs::default(),
+        signing_key: None,
+        checkpoint: Duration::ZERO,
     };
     let telemetry = Telemetry { otlp: None, protocol: None, headers: BTreeMap::new(), service_name: None };
     for _ in 0..count {

@@ -40,10 +40,14 @@ fn settings(path: &Path) -> Audit {
             fsync: Duration::from_millis(20),
             rotate: 256 * 1024 * 1024,
             keep: 8,
+            keep_age: None,
+            keep_bytes: None,
             deny_on_error: true,
         },
         capture: Capture::Hash,
         redact: Globs::new(["authorization", "password", "*token*", "*secret*"]),
+        signing_key: None,
+        checkpoint: Duration::ZERO,
     }
 }
 

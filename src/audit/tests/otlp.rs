@@ -382,8 +382,8 @@ fn certificate() -> (String, rustls::ServerConfig) {
 #[test]
 fn tls_is_verified_against_the_ca_that_is_named() {
     use crate::audit::{
+        chain::{Chain, GENESIS},
         export::Exporter,
-        line::{Chain, GENESIS},
         otel_env::Settings,
         redact::Shown,
     };

@@ -1,7 +1,7 @@
 //! The admin listener: health, readiness and metrics. Owns paths and content types; what is ready and
 //! what is measured comes through [`AdminState`].
 //!
-//! Invariant: nothing here waits for anything, so a probe is answered while all else is stuck.
+//! Invariant: nothing here waits for anything but the self-test, so a probe is answered while all else is stuck.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -25,6 +25,8 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 pub trait AdminState: Send + Sync + 'static {
     /// The state of every part that calls depend on.
     fn readiness(&self) -> Readiness;
+    /// Sends a record the way of every record: the name of its line and what became of it, or what went wrong.
+    fn selftest(&self) -> impl Future<Output = Result<String, String>> + Send;
     /// All metrics, in the format that [`CONTENT_TYPE`] names.
     fn metrics(&self) -> String;
 }
@@ -47,6 +49,8 @@ pub struct Readiness {
     pub journal: Part,
     /// Of the span exporter.
     pub exporter: Part,
+    /// What the last self-test of the two showed.
+    pub selftest: Part,
 }
 
 /// One part of [`Readiness`].
@@ -96,12 +100,29 @@ pub async fn serve_admin<S: AdminState>(listener: TcpListener, state: S, drain: 
     serve(listener, options, Arc::new(Pages(state)), drain).await;
 }
 
+/// Asks for a self-test with this header: no page of another site can send it without asking first.
+pub const SELFTEST: &str = "x-smartgate-selftest";
+
+/// Its path.
+pub const SELFTEST_PATH: &str = "/api/selftest";
+
 struct Pages<S>(S);
 
 impl<S: AdminState> Handler for Pages<S> {
     type Body = Full<Bytes>;
 
-    async fn handle(&self, req: Request<Incoming>, _peer: Peer) -> Response<Full<Bytes>> {
+    async fn handle(&self, req: Request<Incoming>, peer: Peer) -> Response<Full<Bytes>> {
+        if req.uri().path() == SELFTEST_PATH {
+            let may = req.method() == Method::POST && req.headers().contains_key(SELFTEST);
+            if !may || !peer.addr.ip().to_canonical().is_loopback() {
+                return error(StatusCode::FORBIDDEN, "forbidden");
+            }
+            let (status, what) = match self.0.selftest().await {
+                Ok(what) => (StatusCode::OK, what),
+                Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+            };
+            return text(status, "text/plain; charset=utf-8", what.into());
+        }
         page(&self.0, req.method(), req.uri().path())
     }
 }

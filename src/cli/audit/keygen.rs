@@ -1,0 +1,71 @@
+//! `smartgate audit keygen`. Invariant: the private key goes to a file that only its owner can read, and nowhere else
+//! unless asked.
+
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Parser;
+
+use crate::{
+    audit::{PublicKey, new_key},
+    cli::{FAILURE, print},
+};
+
+/// `audit keygen`
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  \
+    smartgate audit keygen audit.key                       makes the file; prints what goes into smartgate.toml\n  \
+    smartgate audit keygen --print | vault kv put secret/audit key=-\n\n\
+    Keep the public key, and the checkpoints that the gateway logs, where nobody who can write the journal can\n  \
+    change them.")]
+pub(super) struct Args {
+    /// File for the private key, PKCS#8 in PEM, mode 0600; it must not exist
+    #[arg(value_name = "FILE", default_value = "audit.key")]
+    file: PathBuf,
+    /// Write the private key to stdout instead, and everything else to stderr
+    #[arg(long)]
+    print: bool,
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    let made = new_key().and_then(|(private, public)| {
+        if !args.print {
+            keep(&args.file, &private)?;
+        }
+        Ok((private, public))
+    });
+    match made {
+        Ok((private, public)) if args.print => {
+            eprint!("{}", page("env:AUDIT_KEY", &public));
+            print(&private)
+        }
+        Ok((_, public)) => print(&page(&format!("file:{}", args.file.display()), &public)),
+        Err(why) => {
+            eprintln!("smartgate: {why}");
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn keep(file: &Path, private: &str) -> Result<(), String> {
+    let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    let written = open.and_then(|mut f| {
+        f.write_all(private.as_bytes())?;
+        f.sync_all()
+    });
+    written.map_err(|e| format!("cannot write {}: {e}", file.display()))
+}
+
+fn page(place: &str, public: &PublicKey) -> String {
+    format!(
+        "[audit]\nsigning_key = {}\n# public key {}\n# checkpoints name it {}\n",
+        toml::Value::from(place),
+        public.to_hex(),
+        public.id()
+    )
+}
