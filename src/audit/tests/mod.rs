@@ -3,6 +3,7 @@
 mod chain;
 mod faults;
 mod otlp;
+mod resend;
 mod verify;
 
 use std::{

@@ -1,6 +1,6 @@
 //! Spans as a collector receives them: over real sockets, decoded with the published message definitions.
 
-mod sink;
+pub(super) mod sink;
 
 use std::collections::HashMap;
 

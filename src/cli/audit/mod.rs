@@ -1,5 +1,6 @@
 //! `smartgate audit`: reading journals. Owns which subcommands there are; each has a file of its own.
 
+mod export;
 mod held;
 mod keygen;
 mod selftest;
@@ -27,6 +28,8 @@ enum Command {
     Verify(verify::Args),
     /// Make the key that signs checkpoints
     Keygen(keygen::Args),
+    /// Send a range of the journal to a collector again
+    Export(export::Args),
     /// Show that a record reaches the journal and the collector
     Selftest(selftest::Args),
     /// What clap does not know: a later subcommand or a typing error
@@ -39,6 +42,7 @@ pub fn run(args: Args) -> ExitCode {
     match args.command {
         Command::Verify(args) => verify::run(args),
         Command::Keygen(args) => keygen::run(&args),
+        Command::Export(args) => export::run(args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
