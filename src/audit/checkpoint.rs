@@ -54,9 +54,10 @@ impl Checkpoints {
         self.lines >= MOST_LINES || self.due.is_some_and(|due| due <= Instant::now())
     }
 
-    /// Appends one, unless nothing was added since the last.
+    /// Appends one, unless nothing was added since the last. The one at the end is always there: it says that nothing
+    /// comes after it.
     pub(super) fn make(&mut self, chain: &mut Chain, out: &mut Vec<u8>, reason: Reason) -> bool {
-        if self.lines == 0 {
+        if self.every.is_zero() || (self.lines == 0 && reason != Reason::Stop) {
             return false;
         }
         let place = chain.checkpoint(out, reason, self.signer.as_ref());

@@ -71,6 +71,9 @@ impl fmt::Display for Proof {
 
 impl Recorder {
     /// Sends a record to the journal and looks for it there. Blocks.
+    ///
+    /// # Errors
+    /// Why it did not arrive.
     pub fn prove_journal(&self) -> Result<Proven, String> {
         let (answer, answered) = mpsc::sync_channel(1);
         let asked = self.sender.send(Message::Prove(answer)).map_err(|_| ());

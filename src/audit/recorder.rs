@@ -154,9 +154,9 @@ impl Recorder {
     ) -> Result<(Self, RecorderThread), StartError> {
         let refused = |error| StartError::Io(audit.journal.path.clone(), error);
         let export = Settings::resolve(telemetry).map_err(StartError::Exporter)?;
-        let (journal, end) = Journal::open(&audit.journal)?;
-        let chain = Chain::new(end.prev);
-        let checkpoints = Checkpoints::of(audit).map_err(StartError::SigningKey)?;
+        let mut checkpoints = Checkpoints::of(audit).map_err(StartError::SigningKey)?;
+        let (mut journal, end) = Journal::open(&audit.journal)?;
+        let mut chain = Chain::new(end.prev);
         let proving = export.clone();
         let exporter = match export {
             Some(settings) => {
@@ -179,9 +179,11 @@ impl Recorder {
         let report = Box::new(move |result| theirs.synced(&result));
         let syncer = Syncer::start(audit.journal.fsync, report).map_err(refused)?;
         let (sender, receiver) = mpsc::channel();
-        let start = Start { healed_bytes: end.healed_bytes };
+        journal.tidy();
+        chain.start(journal.buffer(), Start { healed_bytes: end.healed_bytes });
+        checkpoints.line();
         let ours = Arc::clone(&shared);
-        let worker = Worker::new(receiver, ours, journal, chain, syncer, exporter, checkpoints, start);
+        let worker = Worker::new(receiver, ours, journal, chain, syncer, exporter, checkpoints);
         let thread =
             thread::Builder::new().name("recorder".into()).spawn(|| worker.run()).map_err(refused)?;
         Ok((Self { sender: sender.clone(), shared }, RecorderThread { sender, thread }))

@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    chain::{Chain, Reason, Start},
+    chain::{Chain, Reason},
     checkpoint::{Checkpoints, Published},
     export::Exporter,
     health::Step,
@@ -63,20 +63,17 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Writes the `start` record; a disk that refuses it already is tried again like any other time.
+    /// Writes the `start` record, which is the first line that waits in `journal`; a disk that refuses it already is
+    /// tried again like any other time.
     pub(super) fn new(
         receiver: Receiver<Message>,
         shared: Arc<Shared>,
-        mut journal: Journal,
-        mut chain: Chain,
+        journal: Journal,
+        chain: Chain,
         syncer: Syncer,
         exporter: Option<Exporter>,
-        mut checkpoints: Checkpoints,
-        start: Start,
+        checkpoints: Checkpoints,
     ) -> Self {
-        journal.tidy();
-        chain.start(journal.buffer(), start);
-        checkpoints.line();
         let tidy_at = Instant::now() + TIDY;
         let (lines, weight, retry_at) = (1, 0, None);
         let mut new = Self {

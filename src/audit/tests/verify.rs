@@ -170,4 +170,19 @@ proptest! {
         // A cut at a line's end with nothing after it is a good, shorter journal; all else is a fault.
         drop(verify::journal(&path));
     }
+
+    #[test]
+    fn how_it_is_cut_into_blocks_changes_nothing(
+        block in 1usize..3_000,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+    ) {
+        let mut bytes = good().to_vec();
+        for (at, byte) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let checks = verify::Checks::default();
+        let told = |block| verify::bytes(&bytes, block, &checks).map_err(|fault| fault.to_string());
+        prop_assert_eq!(told(block), told(1 << 20));
+    }
 }

@@ -24,7 +24,7 @@ use crate::{
     Keep the public key, and the checkpoints that the gateway logs, where nobody who can write the journal can\n  \
     change them.")]
 pub(super) struct Args {
-    /// File for the private key, PKCS#8 in PEM, mode 0600; it must not exist
+    /// File for the private key, PKCS#8 in PEM, mode 0600; it must not exist. FILE.pub gets the public key
     #[arg(value_name = "FILE", default_value = "audit.key")]
     file: PathBuf,
     /// Write the private key to stdout instead, and everything else to stderr
@@ -35,16 +35,20 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> ExitCode {
     let made = new_key().and_then(|(private, public)| {
         if !args.print {
-            keep(&args.file, &private)?;
+            keep(&args.file, &private, 0o600)?;
+            keep(&public_file(&args.file), &format!("{}\n", public.to_hex()), 0o644)?;
         }
         Ok((private, public))
     });
     match made {
         Ok((private, public)) if args.print => {
-            eprint!("{}", page("env:AUDIT_KEY", &public));
+            eprint!("{}", page("env:AUDIT_KEY", &public, ""));
             print(&private)
         }
-        Ok((_, public)) => print(&page(&format!("file:{}", args.file.display()), &public)),
+        Ok((_, public)) => {
+            let also = format!(" (also in {})", public_file(&args.file).display());
+            print(&page(&format!("file:{}", args.file.display()), &public, &also))
+        }
         Err(why) => {
             eprintln!("smartgate: {why}");
             ExitCode::from(FAILURE)
@@ -52,18 +56,24 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn keep(file: &Path, private: &str) -> Result<(), String> {
-    let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+fn public_file(private: &Path) -> PathBuf {
+    let mut name = private.as_os_str().to_owned();
+    name.push(".pub");
+    name.into()
+}
+
+fn keep(file: &Path, text: &str, mode: u32) -> Result<(), String> {
+    let open = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
     let written = open.and_then(|mut f| {
-        f.write_all(private.as_bytes())?;
+        f.write_all(text.as_bytes())?;
         f.sync_all()
     });
     written.map_err(|e| format!("cannot write {}: {e}", file.display()))
 }
 
-fn page(place: &str, public: &PublicKey) -> String {
+fn page(place: &str, public: &PublicKey, also: &str) -> String {
     format!(
-        "[audit]\nsigning_key = {}\n# public key {}\n# checkpoints name it {}\n",
+        "[audit]\nsigning_key = {}\n# public key {}{also}\n# checkpoints name it {}\n",
         toml::Value::from(place),
         public.to_hex(),
         public.id()
