@@ -22,6 +22,7 @@ pub mod reload;
 pub mod search;
 pub mod server;
 pub mod signal;
+pub mod signing;
 pub mod snapshot;
 pub mod store;
 pub mod telemetry;

@@ -9,9 +9,9 @@ use super::{
     line::{self, optional, whole},
     record::Record,
     redact::Shown,
-    sign::{Signer, Statement},
     text::{self, Clock},
 };
+use crate::signing::{Signer, Statement};
 
 /// `prev` of the very first record.
 pub(super) const GENESIS: [u8; 64] = [b'0'; 64];

@@ -3,11 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    chain::{Chain, Place, Reason},
-    sign::Signer,
-};
-use crate::config;
+use super::chain::{Chain, Place, Reason};
+use crate::{config, signing::Signer};
 
 /// Lines after which a checkpoint is due, whatever the time.
 const MOST_LINES: u64 = 100_000;

@@ -21,7 +21,6 @@ mod redact;
 pub mod resend;
 mod retention;
 mod segments;
-mod sign;
 mod sync;
 mod tail;
 #[cfg(test)]
@@ -35,4 +34,3 @@ mod worker;
 pub use health::{ExporterState, JournalState};
 pub use proof::{Proof, Proven};
 pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status};
-pub use sign::{PublicKey, check_signing_key, new_key};

@@ -12,9 +12,10 @@ use std::{
 
 use sha2::{Digest, Sha256};
 use smartgate::{
-    audit::{Recorder, new_key},
+    audit::Recorder,
     config::{Audit, Capture, Globs, Journal, Secret, Telemetry},
     metrics::Metrics,
+    signing::new_key,
 };
 
 /// A journal of three boots in two old segments and the current one; lines without their line feeds.

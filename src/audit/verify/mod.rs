@@ -26,7 +26,8 @@ use fold::Fold;
 pub use held::{Compared, Held, Lost};
 use piece::{Piece, Rules};
 
-use super::{segments, sign::PublicKey};
+use super::segments;
+use crate::signing::PublicKey;
 
 /// Bytes that one thread checks at a time. Small journals are then checked by one.
 const BLOCK: usize = 4 * 1024 * 1024;

@@ -9,11 +9,13 @@ use super::{
     blocks::Block,
     held::{Cursor, Held},
 };
-use crate::audit::{
-    chain::STOP,
-    sign::{PublicKey, Statement},
-    tail::{ENDING, stated_hash},
-    text,
+use crate::{
+    audit::{
+        chain::STOP,
+        tail::{ENDING, stated_hash},
+        text,
+    },
+    signing::{PublicKey, Statement},
 };
 
 /// What every line is checked with.

@@ -12,8 +12,8 @@ use std::{
 use clap::Parser;
 
 use crate::{
-    audit::{PublicKey, new_key},
     cli::{FAILURE, print},
+    signing::{PublicKey, new_key},
 };
 
 /// `audit keygen`

@@ -11,12 +11,10 @@ use clap::Parser;
 
 use super::held;
 use crate::{
-    audit::{
-        PublicKey,
-        verify::{self, Checks, Report},
-    },
+    audit::verify::{self, Checks, Report},
     cli::{FAILURE, print, usage},
     config,
+    signing::PublicKey,
 };
 
 /// `audit verify`

@@ -31,7 +31,7 @@ impl Checker<'_> {
 
     fn signing_key(&mut self, written: &At<SecretText>) -> Option<Secret> {
         let key = self.secret(&written.value.0).and_then(|text| {
-            crate::audit::check_signing_key(&text)?;
+            crate::signing::check_signing_key(&text)?;
             Ok(Secret::new(&text))
         });
         key.map_err(|why| self.findings.problem(written.at, format!("`audit.signing_key`: {why}"))).ok()

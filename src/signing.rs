@@ -1,5 +1,5 @@
-//! Ed25519 (RFC 8032) for checkpoints: keys in the forms that people have them in, signing, checking. Owns what is
-//! signed. Invariant: a private key is in nobody's `Debug`, error or log.
+//! Ed25519 (RFC 8032) for the journal's checkpoints: keys in the forms that people have them in, signing, checking. Owns
+//! what is signed; knows nothing of journals. Invariant: a private key is in nobody's `Debug`, error or log.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ const PURPOSE: &str = "smartgate audit checkpoint v1";
 
 /// What a checkpoint says, signed or not.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Statement<'a> {
-    pub(super) boot: &'a str,
-    pub(super) seq: u64,
-    pub(super) time: &'a str,
+pub(crate) struct Statement<'a> {
+    pub(crate) boot: &'a str,
+    pub(crate) seq: u64,
+    pub(crate) time: &'a str,
     /// Lines of the boot before this one.
-    pub(super) records: u64,
-    pub(super) reason: &'a str,
-    pub(super) prev: &'a str,
+    pub(crate) records: u64,
+    pub(crate) reason: &'a str,
+    pub(crate) prev: &'a str,
 }
 
 impl Statement<'_> {
@@ -33,7 +33,7 @@ impl Statement<'_> {
 }
 
 /// The private key.
-pub(super) struct Signer {
+pub(crate) struct Signer {
     pair: Ed25519KeyPair,
     id: String,
 }
@@ -49,7 +49,7 @@ impl Signer {
     ///
     /// # Errors
     /// It is none of these; what it is instead is not said.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         let wrong = || {
             "is no Ed25519 private key: neither PKCS#8 in PEM nor 32 bytes in hex or base64; \
              `smartgate audit keygen FILE` makes one"
@@ -65,12 +65,12 @@ impl Signer {
         Ok(Self { pair, id })
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
     /// The signature, in hex.
-    pub(super) fn sign(&self, statement: Statement<'_>) -> String {
+    pub(crate) fn sign(&self, statement: Statement<'_>) -> String {
         hex::encode(self.pair.sign(statement.message().as_bytes()).as_ref())
     }
 }
@@ -120,7 +120,7 @@ impl PublicKey {
     }
 
     /// Whether `signature` (hex) is of this key and for this statement.
-    pub(super) fn confirms(&self, statement: Statement<'_>, signature: &str) -> bool {
+    pub(crate) fn confirms(&self, statement: Statement<'_>, signature: &str) -> bool {
         let Ok(signature) = hex::decode(signature) else { return false };
         let key = UnparsedPublicKey::new(&ED25519, self.0);
         key.verify(statement.message().as_bytes(), &signature).is_ok()
