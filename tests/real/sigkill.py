@@ -10,6 +10,7 @@ import os
 import random
 import threading
 import time
+from http.client import HTTPException
 
 from calls import modern_call
 from gateway import Gateway
@@ -43,7 +44,7 @@ class Load:
             request_id = f"{caller}-{number}"
             try:
                 status, _, text = modern_call(self.url, request_id, {"message": request_id})
-            except OSError:
+            except (OSError, HTTPException):
                 return  # the gateway is gone
             if status == 200 and f"Echo: {request_id}" in text:
                 self.answered.append((request_id, time.monotonic()))

@@ -1,6 +1,7 @@
 //! The recorder as a whole, over real files and sockets.
 
 mod chain;
+mod checkpoints;
 mod faults;
 mod otlp;
 mod resend;
