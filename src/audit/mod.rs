@@ -11,6 +11,7 @@ mod line;
 mod otel_env;
 mod otlp;
 mod protobuf;
+pub mod query;
 pub mod record;
 mod recorder;
 mod redact;

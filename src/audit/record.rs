@@ -35,7 +35,7 @@ pub enum Outcome {
 impl Outcome {
     /// The name used in records and metric labels.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::ToolError => "tool_error",
