@@ -21,6 +21,7 @@ pub mod normalize;
 pub mod pin;
 pub mod schema;
 pub mod serve;
+mod table;
 pub mod tools;
 
 use crate::upstream::stdio::warden;
@@ -49,8 +50,8 @@ struct Cli {
 enum Command {
     /// Run the gateway
     Serve(serve::Args),
-    /// Read journals: verify; later tail, query and stats
-    Audit(audit::Args),
+    /// Read journals: tail, query, stats, verify
+    Audit(Box<audit::Args>),
     /// Find all problems of configuration files
     Check(check::Args),
     /// Make bearer keys
@@ -90,7 +91,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(command: Command) -> ExitCode {
     match command {
         Command::Serve(args) => serve::run(&args),
-        Command::Audit(args) => audit::run(args),
+        Command::Audit(args) => audit::run(*args),
         Command::Check(args) => check::run(args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),

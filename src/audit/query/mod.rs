@@ -26,6 +26,7 @@ mod column;
 mod entry;
 mod file;
 mod filter;
+mod follow;
 mod latency;
 mod lines;
 mod parallel;
@@ -48,6 +49,7 @@ use std::{
 
 pub use entry::{Client, Entry, Error, Text, Tokens};
 pub use filter::{Filter, NONE, Names, moment, now};
+pub use follow::Follower;
 pub use stats::{Dimension, Figures, Group, OUTCOMES, Shown, Stats};
 
 use self::{
@@ -99,6 +101,8 @@ pub struct Broken {
 #[derive(Debug)]
 pub struct Journals {
     segments: Vec<Segment>,
+    /// The name of the file that is written to.
+    last_path: PathBuf,
     places: Places,
     sizes: Sizes,
     /// Whether the segments are all of a journal, so that other indexes are strays.
@@ -115,10 +119,11 @@ impl Journals {
     }
 
     fn open_with(paths: &[PathBuf], sizes: Sizes, places: Option<Places>) -> io::Result<Self> {
+        let mut last_path = paths.last().cloned().unwrap_or_default();
         let (files, places, is_whole) = match paths {
             [journal] => {
-                let journal = segments::resolved(journal);
-                (of_journal(&journal)?, places.unwrap_or_else(|| Places::of(&journal)), true)
+                last_path = segments::resolved(journal);
+                (of_journal(&last_path)?, places.unwrap_or_else(|| Places::of(&last_path)), true)
             }
             files => {
                 let open =
@@ -132,6 +137,7 @@ impl Journals {
         };
         Ok(Self {
             segments: files.into_iter().map(open).collect::<io::Result<_>>()?,
+            last_path,
             places,
             sizes,
             is_whole,
@@ -166,6 +172,15 @@ impl Journals {
         }
         broken.count_torn(&self.segments);
         Ok(broken)
+    }
+
+    /// The place where the last file ended when it was opened, for what comes after.
+    ///
+    /// # Errors
+    /// The file cannot be opened a second time.
+    pub fn follow(&self) -> io::Result<Follower> {
+        let Some(last) = self.segments.last() else { return Err(io::Error::other("there is no file")) };
+        Ok(Follower::new(self.last_path.clone(), last.file().try_clone()?, last.whole()))
     }
 
     /// Figures about all records that pass, in the groupings asked for. Put calls alone with [`Filter::calls`].

@@ -30,6 +30,12 @@ impl Places {
         Self(cache().into_iter().collect())
     }
 
+    /// In these folders alone.
+    #[cfg(test)]
+    pub(super) fn in_folders(folders: Vec<PathBuf>) -> Self {
+        Self(folders)
+    }
+
     /// Where an index of this name may be found.
     pub(super) fn candidates(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         self.0.iter().map(move |folder| folder.join(name))
