@@ -25,4 +25,4 @@ pub mod verify;
 mod worker;
 
 pub use health::{ExporterState, JournalState};
-pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status};
+pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status, Unwritten};

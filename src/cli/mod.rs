@@ -19,6 +19,7 @@ pub mod index;
 pub mod key;
 pub mod normalize;
 pub mod pin;
+pub mod replay;
 pub mod schema;
 pub mod serve;
 mod table;
@@ -35,7 +36,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["health", "init", "inject", "replay"];
+const LATER: &[&str] = &["health", "init", "inject"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -52,6 +53,8 @@ enum Command {
     Serve(serve::Args),
     /// Read journals: tail, query, stats, verify
     Audit(Box<audit::Args>),
+    /// Show what another configuration would have done with recorded calls
+    Replay(Box<replay::Args>),
     /// Find all problems of configuration files
     Check(check::Args),
     /// Make bearer keys
@@ -92,6 +95,7 @@ fn run(command: Command) -> ExitCode {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Audit(args) => audit::run(*args),
+        Command::Replay(args) => replay::run(*args),
         Command::Check(args) => check::run(args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),

@@ -44,7 +44,11 @@ use std::{
     ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 pub use entry::{Client, Entry, Error, Text, Tokens};
@@ -58,6 +62,26 @@ use self::{
     segment::{Segment, Sizes},
 };
 use super::segments;
+
+/// Makes the index of a segment that has just been closed, on a thread of its own, so that the first question need not
+/// wait for it. Nothing depends on it; what is under way when the process ends is made by that question.
+pub(super) fn index_later(journal: &Path, closed: u64) {
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    if closed < Sizes::default().worth || BUSY.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let journal = journal.to_owned();
+    let work = move || {
+        if let Err(error) = Journals::open(&[journal]).and_then(|journals| journals.index_closed()) {
+            tracing::debug!(%error, "a closed segment has no index yet");
+        }
+        BUSY.store(false, Ordering::Relaxed);
+    };
+    if let Err(error) = thread::Builder::new().name("journal-index".into()).spawn(work) {
+        tracing::debug!(%error, "no thread for an index");
+        BUSY.store(false, Ordering::Relaxed);
+    }
+}
 
 /// In which order records are handed out: that of the journal, which is the order in which calls ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -174,6 +198,42 @@ impl Journals {
         Ok(broken)
     }
 
+    /// Hands out the records that pass in the order in which they arrived. The journal's own order is that of their ends.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn find_by_arrival(
+        &self,
+        filter: &Filter,
+        mut each: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> io::Result<Broken> {
+        let mut broken = Broken::default();
+        let mut all: Vec<(u64, usize, u64, u64)> = Vec::new();
+        for (n, block) in self.blocks(Order::OldestFirst) {
+            let segment = &self.segments[n];
+            let (found, times) = segment
+                .with_block(block, |view| Ok((Found::of(n, view, filter)?, select::times(view, filter)?)))
+                .map_err(|e| named(&segment.path, &e))?;
+            broken.count(&segment.path, found.broken, found.first_broken);
+            all.extend(times.iter().zip(found.lines).map(|(time, (from, to))| (*time, n, from, to)));
+        }
+        broken.count_torn(&self.segments);
+        all.sort_unstable();
+        let mut lines: Vec<_> =
+            self.segments.iter().map(|s| Lines::new(s.file(), Order::OldestFirst)).collect();
+        for (_, n, from, to) in all {
+            let segment = &self.segments[n];
+            let line = lines[n].read(from, to).map_err(|e| named(&segment.path, &e))?;
+            if Entry::parse(line).is_ok_and(|entry| filter.matches(&entry)) {
+                let row = Row { file: Arc::clone(&segment.path), offset: from, line: line.to_vec() };
+                if each(row).is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(broken)
+    }
+
     /// The place where the last file ended when it was opened, for what comes after.
     ///
     /// # Errors
@@ -226,6 +286,16 @@ impl Journals {
             let needed: Vec<String> = self.segments.iter().filter_map(Segment::index_name).collect();
             self.places.tidy(&needed);
         }
+    }
+
+    /// Reads every segment but the current one, a block at a time, and writes the indexes that are not there yet.
+    fn index_closed(&self) -> io::Result<()> {
+        let closed = self.segments.len().saturating_sub(1);
+        for segment in &self.segments[..closed] {
+            (0..segment.blocks()).try_for_each(|block| segment.with_block(block, |_| Ok(())))?;
+        }
+        self.keep_indexes();
+        Ok(())
     }
 
     fn blocks(&self, order: Order) -> Vec<(usize, usize)> {

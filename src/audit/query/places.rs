@@ -7,9 +7,11 @@ use std::{
     io,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
+/// What another process has been writing for so long is left over.
+const UNFINISHED: Duration = Duration::from_secs(3_600);
 /// Indexes in the cache that nobody has written for so long are cleared away.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3_600);
 
@@ -64,12 +66,18 @@ impl Places {
             let is_cache = Some(folder) == cache().as_ref();
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
+                let is_older = |than| {
+                    let written = entry.metadata().and_then(|m| m.modified());
+                    written.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > than))
+                };
                 let stray = if is_cache {
-                    entry.metadata().and_then(|m| m.modified()).is_ok_and(is_old)
+                    is_older(OLD)
+                } else if name.to_string_lossy().ends_with(".new") {
+                    is_older(UNFINISHED)
                 } else {
                     !needed.iter().any(|n| name == n.as_str())
                 };
-                if stray && let Err(error) = fs::remove_file(entry.path()) {
+                if stray && is_index(&name.to_string_lossy()) && let Err(error) = fs::remove_file(entry.path()) {
                     tracing::debug!(%error, "an index that nothing needs stays");
                 }
             }
@@ -77,8 +85,10 @@ impl Places {
     }
 }
 
-fn is_old(time: SystemTime) -> bool {
-    time.elapsed().is_ok_and(|age| age > OLD)
+/// Whether a file has the name of an index, or of one that is being written: others are none of our business.
+fn is_index(name: &str) -> bool {
+    let (name, rest) = name.split_once('.').unwrap_or((name, ".new"));
+    name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit()) && rest.ends_with(".new")
 }
 
 fn cache() -> Option<PathBuf> {

@@ -40,7 +40,7 @@ pub(super) struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { block: 16 << 20, worth: 8 << 20 }
+        Self { block: 8 << 20, worth: 8 << 20 }
     }
 }
 
@@ -308,6 +308,11 @@ fn plan(file: &File, from: u64, to: u64, size: u64) -> io::Result<Vec<Slot>> {
         // A line that is longer than a block is one by itself.
         let mut at = mark;
         while end == start {
+            if at == to {
+                // Somebody has taken the line's end away meanwhile.
+                end = to;
+                break;
+            }
             let upto = at + STEP.min(to - at);
             end = memchr::memchr(b'\n', &read(file, at, upto)?).map_or(start, |n| at + n as u64 + 1);
             at = upto;

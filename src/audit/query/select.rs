@@ -53,6 +53,12 @@ pub(super) fn rows(view: View<'_>, filter: &Filter) -> Result<Vec<u32>, Bad> {
     Ok(rows)
 }
 
+/// Arrivals of the rows that pass, in order.
+pub(super) fn times(view: View<'_>, filter: &Filter) -> Result<Vec<u64>, Bad> {
+    let times = view.number(Number::Time)?;
+    Ok(rows(view, filter)?.into_iter().map(|row| times[row as usize]).collect())
+}
+
 /// Keeps the rows whose name in this column passes.
 fn keep(
     rows: &mut Vec<u32>,

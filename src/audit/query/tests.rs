@@ -335,6 +335,40 @@ fn indexes_of_deleted_segments_are_cleared_away() {
 }
 
 #[test]
+fn closed_segments_are_indexed_before_anybody_asks() {
+    let folder = TempDir::new().unwrap();
+    let path = journal(folder.path());
+    written(&path, 0..100);
+    rotate(&path);
+    written(&path, 100..200);
+    open(&path).index_closed().unwrap();
+    assert_eq!(indexes(&path).len(), 1);
+    assert_eq!(found(&open(&path), &tool("t3"), Order::OldestFirst, None).0.len(), 20);
+}
+
+#[test]
+fn records_come_by_arrival_if_asked_so() {
+    let folder = TempDir::new().unwrap();
+    let path = journal(folder.path());
+    let at = |seq: u64, second: u64| {
+        format!(
+            "{{\"kind\":\"call\",\"boot\":\"B\",\"seq\":{seq},\"time\":\"2026-11-30T08:00:{second:02}Z\"}}\n"
+        )
+    };
+    append(&path, [at(1, 5), at(2, 3)].concat().as_bytes());
+    rotate(&path);
+    append(&path, [at(3, 4), at(4, 3), at(5, 9)].concat().as_bytes());
+    let mut seqs = Vec::new();
+    let filter = Filter { seq: Some((1, 4)), ..Filter::default() };
+    let each = |row: super::Row| {
+        seqs.extend(row.entry().map(|e| e.seq));
+        ControlFlow::Continue(())
+    };
+    open(&path).find_by_arrival(&filter, each).unwrap();
+    assert_eq!(seqs, [2, 4, 3, 1]);
+}
+
+#[test]
 fn where_no_index_can_be_kept_answers_are_the_same() {
     let folder = TempDir::new().unwrap();
     let path = journal(folder.path());

@@ -7,12 +7,11 @@ use crate::{
     config,
 };
 
-/// Which records are meant. Each may be given several times or as a list with commas; `*` and `?` match any
-/// text and any character, `!` excludes, `-` asks for records without a name.
+// No doc comment: clap would make it the text of the command that these filters are part of.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filters {
-    /// Name of the key
+    /// Name of the key. GLOBS are lists with commas: * and ? match, ! excludes, - means none
     #[arg(long, value_name = "GLOBS", value_delimiter = ',', allow_hyphen_values = true)]
     key: Vec<String>,
     /// Public name of the tool

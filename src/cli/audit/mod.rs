@@ -1,6 +1,6 @@
 //! `smartgate audit`: reading journals. Owns which subcommands there are; each has a file of its own.
 
-mod filters;
+pub(super) mod filters;
 mod query;
 mod rows;
 mod stats;
@@ -10,6 +10,8 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+pub(super) use rows::tell;
 
 use super::usage;
 

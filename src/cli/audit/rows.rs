@@ -56,7 +56,7 @@ impl Printer {
 }
 
 /// Tells of lines that were left out.
-pub(super) fn tell(broken: &Broken) {
+pub(in crate::cli) fn tell(broken: &Broken) {
     if let Some((file, offset)) = &broken.one {
         let lines = broken.lines;
         let (are, line) =

@@ -22,6 +22,7 @@ mod metrics;
 mod pipes;
 mod reload;
 mod repairs;
+mod replay;
 mod replicas;
 mod routes;
 mod secrets;
