@@ -49,14 +49,14 @@ pub struct Args {
     /// Tools of an upstream, from a file with a tools/list result [default: what its storage remembers]
     #[arg(long, value_name = "[NAME=]FILE")]
     schemas: Vec<String>,
-    #[command(flatten)]
-    filters: Filters,
     /// Most calls that are shown; 0 for all. All are counted
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
     limit: usize,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 /// Everything that is printed.
@@ -226,7 +226,7 @@ fn table(changed: &[Changed]) -> String {
                 _ => cell(value.as_deref()),
             };
             vec![
-                Cell::new(call.time.get(..23).unwrap_or(&call.time)),
+                Cell::new(&super::audit::time(&call.time)),
                 Cell::new(&call.seq.to_string()),
                 cell(call.key.as_deref()),
                 cell(call.call.as_deref()),

@@ -172,7 +172,7 @@ fn tail_shows_the_last_and_follows_over_rotation() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let out = BufReader::new(child.stdout.take().unwrap());
     std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|l| sender.send(l)));
-    let mut next = || {
+    let next = || {
         let line = receiver.recv_timeout(Duration::from_secs(30)).expect("a line comes");
         seqs(line.as_bytes())[0]
     };

@@ -11,7 +11,8 @@ use std::{
     sync::Arc,
 };
 
-use super::{Row, named, segments};
+use super::{Row, files::named};
+use crate::audit::segments;
 
 /// Read at once.
 const STEP: usize = 256 * 1024;

@@ -77,7 +77,10 @@ impl Places {
                 } else {
                     !needed.iter().any(|n| name == n.as_str())
                 };
-                if stray && is_index(&name.to_string_lossy()) && let Err(error) = fs::remove_file(entry.path()) {
+                if stray
+                    && is_index(&name.to_string_lossy())
+                    && let Err(error) = fs::remove_file(entry.path())
+                {
                     tracing::debug!(%error, "an index that nothing needs stays");
                 }
             }

@@ -4,7 +4,7 @@
 use std::{
     fs::{File, Metadata},
     io,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -16,12 +16,11 @@ use sha2::{Digest, Sha256};
 
 use super::{
     block::{self, Block, COLUMNS, Name, Number, Outline},
+    cuts::{plan, read, whole_lines},
     file::{self, Binding, IndexFile},
     places::Places,
 };
 
-/// Step in which line ends are looked for.
-const STEP: u64 = 64 * 1024;
 /// Bytes of one line; longer ones cannot come from us.
 const LONGEST: u64 = 64 * 1024 * 1024;
 /// Bytes at the beginning that tell one segment from another.
@@ -139,7 +138,7 @@ impl Segment {
         if contiguous != Some(covered) {
             return Self::without_index(path, file, &found, whole, sizes);
         }
-        blocks.extend(plan(&file, covered, whole, sizes.block)?);
+        blocks.extend(slots(plan(&file, covered, whole, sizes.block)?));
         Ok(Self { stored, blocks, ..Self::bare(path, file, &found, whole) })
     }
 
@@ -150,7 +149,7 @@ impl Segment {
         whole: u64,
         sizes: Sizes,
     ) -> io::Result<Self> {
-        let blocks = plan(&file, 0, whole, sizes.block)?;
+        let blocks = slots(plan(&file, 0, whole, sizes.block)?).collect();
         Ok(Self { blocks, ..Self::bare(path, file, found, whole) })
     }
 
@@ -252,6 +251,10 @@ impl Slot {
     }
 }
 
+fn slots(cuts: Vec<(u64, u64)>) -> impl Iterator<Item = Slot> {
+    cuts.into_iter().map(|(start, end)| Slot::new(start, end))
+}
+
 /// Whether an index was made of what the segment holds now.
 fn fits(file: &File, found: &Metadata, whole: u64, binding: &Binding) -> io::Result<bool> {
     if binding.covered > whole || (binding.covered == found.len() && binding.changed != changed(found)) {
@@ -273,52 +276,4 @@ fn name(file: &File, whole: u64) -> io::Result<Option<String>> {
         return Ok(None);
     }
     Ok(Some(hex::encode(&Sha256::digest(read(file, 0, HEAD)?)[..16])))
-}
-
-fn read(file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(to - from).map_err(io::Error::other)?];
-    file.read_exact_at(&mut bytes, from)?;
-    Ok(bytes)
-}
-
-/// Where the last line feed before `end` ends, not before `from`; `from` if there is none.
-fn line_start(file: &File, from: u64, end: u64) -> io::Result<u64> {
-    let mut upto = end;
-    while upto > from {
-        let step = upto.saturating_sub(STEP).max(from);
-        if let Some(at) = memchr::memrchr(b'\n', &read(file, step, upto)?) {
-            return Ok(step + at as u64 + 1);
-        }
-        upto = step;
-    }
-    Ok(from)
-}
-
-fn whole_lines(file: &File, length: u64) -> io::Result<u64> {
-    line_start(file, 0, length)
-}
-
-/// Divides what lies between two line ends into blocks of whole lines.
-fn plan(file: &File, from: u64, to: u64, size: u64) -> io::Result<Vec<Slot>> {
-    let mut slots = Vec::new();
-    let mut start = from;
-    while start < to {
-        let mark = start + size.min(to - start);
-        let mut end = line_start(file, start, mark)?;
-        // A line that is longer than a block is one by itself.
-        let mut at = mark;
-        while end == start {
-            if at == to {
-                // Somebody has taken the line's end away meanwhile.
-                end = to;
-                break;
-            }
-            let upto = at + STEP.min(to - at);
-            end = memchr::memchr(b'\n', &read(file, at, upto)?).map_or(start, |n| at + n as u64 + 1);
-            at = upto;
-        }
-        slots.push(Slot::new(start, end));
-        start = end;
-    }
-    Ok(slots)
 }

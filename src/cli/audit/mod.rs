@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub(super) use rows::tell;
+pub(super) use rows::{tell, time};
 
 use super::usage;
 

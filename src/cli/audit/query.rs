@@ -26,8 +26,6 @@ pub(super) struct Args {
     /// The journal; or several segments, oldest first [default: the journal in the state directory]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    #[command(flatten)]
-    filters: Filters,
     /// Which come first, by the order in which calls ended
     #[arg(long, value_enum, default_value_t = First::Newest)]
     order: First,
@@ -37,6 +35,8 @@ pub(super) struct Args {
     /// Print the journal's lines as they are
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -86,7 +86,7 @@ fn cells(entry: &Entry<'_>) -> Vec<Cell> {
 }
 
 /// `2026-11-30 08:00:00.123`: the record's time without what nobody reads.
-fn time(time: &str) -> String {
+pub(in crate::cli) fn time(time: &str) -> String {
     time.get(..23).unwrap_or(time).replacen('T', " ", 1)
 }
 

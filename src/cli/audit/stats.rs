@@ -55,14 +55,14 @@ pub(super) struct Args {
     /// One table for each: key, tool, upstream, outcome, method, client, rule, reason, or several joined by commas
     #[arg(long, value_name = "NAMES")]
     by: Vec<String>,
-    #[command(flatten)]
-    filters: Filters,
     /// Most rows of each table; 0 for all
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     limit: usize,
     /// Print one JSON object, with all groups
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 /// A table that was asked for.

@@ -35,11 +35,11 @@ pub(super) struct Args {
     /// How many of the last records
     #[arg(short = 'n', long = "lines", visible_alias = "limit", value_name = "NUMBER", default_value_t = 10)]
     lines: usize,
-    #[command(flatten)]
-    filters: Filters,
     /// Print the journal's lines as they are
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 pub(super) fn run(args: Args) -> ExitCode {
