@@ -150,6 +150,7 @@ fn record(n: u64) -> Record {
         response_bytes: 1_024,
         arguments: Payload::Hash([1; 32]),
         result: Payload::Hash([2; 32]),
+        received: None,
         tokens: None,
         http_version: "1.1",
     }

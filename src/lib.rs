@@ -19,6 +19,7 @@ pub mod pages;
 pub mod policy;
 pub mod proxy;
 pub mod reload;
+pub mod replay;
 pub mod search;
 pub mod server;
 pub mod signal;

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{line::GENESIS, recorder::StartError, segments};
+use super::{line::GENESIS, query, recorder::StartError, segments};
 use crate::config;
 
 /// Bytes written at once, and so the most that a try can fail with.
@@ -170,8 +170,10 @@ impl Journal {
             self.rotate_at = self.good + self.rotate;
             return Ok(());
         }
+        let closed = self.good;
         (self.file, self.good, self.rotate_at) = (None, 0, self.rotate);
         self.ready()?;
+        query::index_later(&self.path, closed);
         if let Err(error) =
             self.forget_oldest().and_then(|()| File::open(segments::folder(&self.path))?.sync_all())
         {

@@ -11,6 +11,7 @@ mod line;
 mod otel_env;
 mod otlp;
 mod protobuf;
+pub mod query;
 pub mod record;
 mod recorder;
 mod redact;
@@ -24,4 +25,4 @@ pub mod verify;
 mod worker;
 
 pub use health::{ExporterState, JournalState};
-pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status};
+pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status, Unwritten};

@@ -130,7 +130,39 @@ impl RecorderThread {
     }
 }
 
+/// Records that are handed to whoever asks instead of being written.
+#[derive(Debug)]
+pub struct Unwritten {
+    receiver: mpsc::Receiver<Option<Box<Record>>>,
+    shared: Arc<Shared>,
+}
+
+impl Unwritten {
+    /// The next record; `None` if none has been handed over.
+    pub fn take(&mut self) -> Option<Box<Record>> {
+        let record = self.receiver.try_recv().ok().flatten()?;
+        self.shared.pending.fetch_sub(record.weight(), Ordering::Relaxed);
+        Some(record)
+    }
+}
+
 impl Recorder {
+    /// A recorder without a journal and a thread.
+    #[must_use]
+    pub fn unwritten(metrics: Arc<Metrics>) -> (Self, Unwritten) {
+        let shared = Arc::new(Shared {
+            pending: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            health: JournalHealth::default(),
+            masks: ArcSwap::from_pointee(Masks::none()),
+            metrics,
+            exporter: None,
+            deny: false,
+        });
+        let (sender, receiver) = mpsc::channel();
+        (Self { sender, shared: Arc::clone(&shared) }, Unwritten { receiver, shared })
+    }
+
     /// Opens and locks the journal, writes its `start` record and starts the thread (and the exporter's, if
     /// `telemetry.otlp` is set). Must not be called on an async worker: it reads and writes files.
     ///

@@ -136,6 +136,7 @@ impl Children {
             attempts: Vec::new(),
             arguments: keep(self.snapshot.config.audit.capture, Some(arguments), &self.mask),
             result: Payload::None,
+            received: None,
             ..parent.clone()
         };
         AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight())

@@ -15,6 +15,7 @@ use super::{
     limits::Payer,
     mask::Mask,
     observe::{Awaits, KEPT, bounded},
+    received,
     sessions::{self, About},
     spend::Spend,
     trace,
@@ -118,6 +119,7 @@ impl Gateway {
             let facts = self.police(call, caller, &received, era, &tools)?;
             finish_headers(&mut headers, caller, &received, era, None);
             let spend = Spend::of(caller, &received, &tools);
+            received::forwarded(&mut call.guard.received, &body);
             return Ok(Prepared { body: body.clone(), headers, facts, spend });
         };
         let edited = Bytes::from(edited);
@@ -128,6 +130,7 @@ impl Gateway {
         let facts = self.police(call, caller, &message, era, &tools)?;
         finish_headers(&mut headers, caller, &message, era, Some(&tools));
         let spend = Spend::of(caller, &message, &tools);
+        received::forwarded(&mut call.guard.received, &edited);
         Ok(Prepared { body: edited.clone(), headers, facts, spend })
     }
 

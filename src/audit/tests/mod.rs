@@ -118,6 +118,7 @@ fn example() -> Record {
         response_bytes: 5_120,
         arguments: Payload::Hash([0x11; 32]),
         result: Payload::Hash([0x22; 32]),
+        received: None,
         tokens: None,
         http_version: "1.1",
     }

@@ -1,15 +1,19 @@
 //! `smartgate audit`: reading journals. Owns which subcommands there are; each has a file of its own.
 
+pub(super) mod filters;
+mod query;
+mod rows;
+mod stats;
+mod tail;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use super::usage;
+pub(super) use rows::{tell, time};
 
-/// Subcommands of a later version.
-const LATER: &[&str] = &["tail", "query", "stats"];
+use super::usage;
 
 /// `audit`
 #[derive(Debug, Parser)]
@@ -22,7 +26,13 @@ pub struct Args {
 enum Command {
     /// Check the journal's hash chain
     Verify(verify::Args),
-    /// What clap does not know: a later subcommand or a typing error
+    /// Show the latest records, and follow the journal
+    Tail(tail::Args),
+    /// Find records
+    Query(query::Args),
+    /// Figures about calls: counts, failures, durations, bytes, tokens
+    Stats(stats::Args),
+    /// What clap does not know
     #[command(external_subcommand)]
     Unknown(Vec<String>),
 }
@@ -31,11 +41,12 @@ enum Command {
 pub fn run(args: Args) -> ExitCode {
     match args.command {
         Command::Verify(args) => verify::run(args),
+        Command::Tail(args) => tail::run(args),
+        Command::Query(args) => query::run(args),
+        Command::Stats(args) => stats::run(args),
         Command::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
-            let later = LATER.contains(&word);
-            let what = if later { "is not in this version" } else { "is no subcommand; there is 'verify'" };
-            usage(&format!("'audit {word}' {what}"))
+            usage(&format!("'audit {word}' is no subcommand. See smartgate audit --help"))
         }
     }
 }

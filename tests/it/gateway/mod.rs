@@ -26,6 +26,7 @@ mod pipes;
 mod reload;
 mod remembered;
 mod repairs;
+mod replay;
 mod replicas;
 mod routes;
 mod secrets;
