@@ -93,6 +93,7 @@ fn audit(folder: &Path) -> Audit {
             deny_on_error: true,
         },
         capture: Capture::Hash,
+        capture_tools: Vec::new(),
         redact: Globs::new(["*token*"]),
     }
 }

@@ -21,6 +21,7 @@ pub mod proxy;
 pub mod reload;
 pub mod replay;
 pub mod search;
+pub mod secrets;
 pub mod server;
 pub mod signal;
 pub mod snapshot;

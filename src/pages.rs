@@ -14,6 +14,7 @@ use crate::{
     audit::{ExporterState, JournalState},
     proxy::Gateway,
     reload::Trouble,
+    secrets,
     server::admin::{AdminState, Part, Readiness, UpstreamPart},
     snapshot::{Route, Snapshot},
     upstream::{catalog::State, replicas::Replicas},
@@ -105,7 +106,7 @@ impl AdminState for Pages {
             collisions: together.map(|all| all.collisions).unwrap_or_default(),
             configuration: match trouble {
                 None => Part::ok(),
-                Some(why) => Part { state: "not_reloaded", detail: Some(why) },
+                Some(why) => Part { state: "not_reloaded", detail: Some(told(why)) },
             },
             journal: journal(&status.journal),
             exporter: exporter(&status.exporter),
@@ -148,10 +149,10 @@ fn upstream(state: &State) -> Part {
                 names => format!(", withheld by their pins: {}", names.join(", ")),
             };
             let detail = format!("{tools} tools, {era}, confirmed {age_s} s ago{withheld}");
-            Part { state: "ok", detail: Some(detail) }
+            Part { state: "ok", detail: Some(told(detail)) }
         }
         State::Unreachable { error, since_s } => {
-            Part { state: "unreachable", detail: Some(format!("for {since_s} s: {error}")) }
+            Part { state: "unreachable", detail: Some(told(format!("for {since_s} s: {error}"))) }
         }
         State::Unauthorized { tools } => Part {
             state: "unauthorized",
@@ -180,5 +181,10 @@ fn exporter(state: &ExporterState) -> Part {
 fn failing(why: &str, since: SystemTime) -> Part {
     // A clock that was set back makes it 0 s.
     let seconds = since.elapsed().unwrap_or_default().as_secs();
-    Part { state: "failing", detail: Some(format!("for {seconds} s: {why}")) }
+    Part { state: "failing", detail: Some(told(format!("for {seconds} s: {why}"))) }
+}
+
+/// What others said may hold what they should not have.
+fn told(detail: String) -> String {
+    secrets::changed(&detail).unwrap_or(detail)
 }

@@ -5,6 +5,7 @@
 
 mod collector;
 mod export;
+mod fields;
 mod health;
 mod journal;
 mod line;

@@ -84,6 +84,8 @@ pub enum Payload {
         bytes: Vec<u8>,
         /// True when the payload was longer than what is kept.
         truncated: bool,
+        /// `capture = "full"`: it is shown as it is.
+        full: bool,
     },
 }
 

@@ -25,7 +25,7 @@ use super::{
     sync::Syncer,
     worker::Worker,
 };
-use crate::{config, metrics::Metrics};
+use crate::{config, metrics::Metrics, secrets};
 
 /// Bytes of records that may wait: about 80,000 records without payloads, some seconds at full speed.
 const BACKLOG: u64 = 64 * 1024 * 1024;
@@ -206,15 +206,15 @@ impl Recorder {
 
     /// Takes a finished call. Never blocks.
     pub fn record(&self, record: impl Into<Box<Record>>) {
-        let record = record.into();
+        let mut record = record.into();
         let weight = record.weight();
         let waiting = self.shared.pending.fetch_add(weight, Ordering::Relaxed);
         if waiting > BACKLOG && self.shared.may_drop(&record) {
             self.shared.pending.fetch_sub(weight, Ordering::Relaxed);
-            self.shared.lose(&record);
-        } else if let Err(mpsc::SendError(Some(record))) = self.sender.send(Some(record)) {
+            self.shared.lose(&mut record);
+        } else if let Err(mpsc::SendError(Some(mut record))) = self.sender.send(Some(record)) {
             self.shared.health.dead();
-            self.shared.lose(&record);
+            self.shared.lose(&mut record);
         }
     }
 
@@ -258,7 +258,8 @@ impl Shared {
         !self.deny || record.outcome == Outcome::Rejected
     }
 
-    fn lose(&self, record: &Record) {
+    fn lose(&self, record: &mut Record) {
+        record.each_text(secrets::changed);
         self.lost.fetch_add(1, Ordering::Relaxed);
         self.metrics.journal_lost.inc();
         self.metrics.observe(record);

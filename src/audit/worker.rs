@@ -22,6 +22,7 @@ use super::{
     redact,
     sync::Syncer,
 };
+use crate::secrets;
 
 /// Records are gathered for this long, so that a busy process wakes the thread a hundred times a second at most:
 /// each time it takes a processor away from the calls. Not with `fsync = "0s"`, where nothing may wait.
@@ -68,11 +69,11 @@ impl Worker {
     pub(super) fn run(mut self) {
         loop {
             match self.next() {
-                Ok(Some(first)) => {
+                Ok(Some(mut first)) => {
                     if !self.syncer.at_once() {
                         thread::sleep(GATHER);
                     }
-                    self.take(&first);
+                    self.take(&mut first);
                     if !self.drain() {
                         break;
                     }
@@ -96,7 +97,7 @@ impl Worker {
     fn drain(&mut self) -> bool {
         for _ in 1..BATCH {
             match self.receiver.try_recv() {
-                Ok(Some(record)) => self.take(&record),
+                Ok(Some(mut record)) => self.take(&mut record),
                 Ok(None) => return false,
                 Err(_) => break,
             }
@@ -104,7 +105,8 @@ impl Worker {
         true
     }
 
-    fn take(&mut self, record: &Record) {
+    fn take(&mut self, record: &mut Record) {
+        record.each_text(secrets::changed);
         self.shared.metrics.observe(record);
         let masks = self.shared.masks.load();
         let payloads = [&record.arguments, &record.result].map(|p| redact::show(p, &masks));

@@ -595,7 +595,11 @@ pub(super) struct Audit {
     /// What is kept of arguments and results.
     #[schemars(extend("default" = CAPTURE))]
     pub(super) capture: Option<At<Capture>>,
-    /// Globs over names of members and headers whose values are masked.
+    /// The same for the tools that a glob matches (public names); the last match wins.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) capture_tools: BTreeMap<String, At<Capture>>,
+    /// Globs over names of members whose values are masked, beside what looks like a secret by itself.
     #[schemars(extend("default" = REDACT))]
     pub(super) redact: Option<Vec<At<GlobText>>>,
 }
@@ -641,7 +645,7 @@ pub(super) enum Capture {
     None,
     /// SHA-256.
     Hash,
-    /// The payload, with what `redact` names masked.
+    /// The payload; what `redact` names, and what looks like a secret, is masked.
     Redacted,
     /// The payload; only the gateway's own credentials are masked.
     Full,

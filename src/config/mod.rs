@@ -416,8 +416,19 @@ pub struct Audit {
     pub journal: Journal,
     /// What is kept of arguments and results.
     pub capture: Capture,
+    /// The same for tools whose public names match, in file order; the last match wins.
+    pub capture_tools: Vec<(Globs, Capture)>,
     /// Name globs of members and headers that are masked.
     pub redact: Globs,
+}
+
+impl Audit {
+    /// What is kept of the payloads of a tool's call, or of another message.
+    #[must_use]
+    pub fn capture_of(&self, tool: Option<&str>) -> Capture {
+        let own = tool.and_then(|t| self.capture_tools.iter().rev().find(|(globs, _)| globs.matches(t)));
+        own.map_or(self.capture, |(_, capture)| *capture)
+    }
 }
 
 /// `audit.journal`

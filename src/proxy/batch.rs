@@ -102,8 +102,10 @@ impl Gateway {
     fn beside(&self, first: &Call) -> Call {
         let record =
             Record { time: SystemTime::now(), span_id: trace::new_id(), ..Record::clone(&first.guard) };
+        let mut guard = AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight());
+        guard.hide(&first.mask);
         Call {
-            guard: AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight()),
+            guard,
             id: None,
             peer: first.peer,
             accepts: first.accepts,

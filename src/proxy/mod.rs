@@ -305,7 +305,8 @@ impl Gateway {
         self.desk.recorder.accepting().map_err(|_| Cause::AuditUnavailable)?;
         call.guard.upstream = target.route.all.is_none().then(|| Arc::clone(&target.route.spec.name));
         let secret = key.and_then(|_| presented(&head.headers));
-        call.mask = Mask::of(snapshot.config.audit.capture, secret, target.route);
+        call.mask = Mask::of(secret, target.route);
+        call.guard.hide(&call.mask);
         Ok(target)
     }
 

@@ -256,7 +256,7 @@ fn kept(capture: Capture, mask: &Mask, observed: Observed) -> Payload {
             let truncated = observed.truncated || bytes.len() > KEPT;
             bytes.truncate(KEPT);
             mask.apply(&mut bytes, truncated);
-            Payload::Kept { sha256, bytes, truncated }
+            Payload::Kept { sha256, bytes, truncated, full: capture == Capture::Full }
         }
         _ => Payload::Hash(sha256),
     }

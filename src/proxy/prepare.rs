@@ -85,6 +85,16 @@ impl Caller<'_> {
         Access::new(self.key.map(|k| &k.facts.tools), &self.route.spec.tools, &self.route.names)
     }
 
+    /// What is kept of the payloads of a tool's call, or of another message.
+    #[must_use]
+    pub(super) fn capture(&self, tool: Option<&str>) -> Capture {
+        let audit = &self.snapshot.config.audit;
+        if audit.capture_tools.is_empty() {
+            return audit.capture;
+        }
+        audit.capture_of(tool.map(|t| self.route.names.of(t)).as_deref())
+    }
+
     /// Who this is to tools inside the process.
     #[must_use]
     pub(super) fn to_upstream(self) -> upstream::Caller {
@@ -234,9 +244,9 @@ impl Gateway {
         call.is_tool_call = is_call;
         call.guard.method = message.method.as_deref().map(bounded);
         let arguments = message.arguments.map(|a| a.text().as_bytes());
-        call.guard.arguments = keep(caller.snapshot.config.audit.capture, arguments, &call.mask);
         let tool = message.name.as_deref().filter(|_| is_call);
         call.guard.tool = tool.map(bounded);
+        call.guard.arguments = keep(caller.capture(tool), arguments, &call.mask);
         call.guard.prompt = message.name.as_deref().filter(|_| method == "prompts/get").map(bounded);
         call.guard.resource = message.uri.as_deref().map(bounded);
         refuse_hidden(message, tools, caller.access())?;
@@ -352,7 +362,7 @@ pub(super) fn keep(capture: Capture, arguments: Option<&[u8]>, mask: &Mask) -> P
             let truncated = bytes.len() > KEPT;
             let mut kept = bytes[..bytes.len().min(KEPT)].to_vec();
             mask.apply(&mut kept, truncated);
-            Payload::Kept { sha256: sha256(), bytes: kept, truncated }
+            Payload::Kept { sha256: sha256(), bytes: kept, truncated, full: capture == Capture::Full }
         }
     }
 }

@@ -35,6 +35,7 @@ fn boots(path: &Path, count: usize) {
             deny_on_error: true,
         },
         capture: Capture::Hash,
+        capture_tools: Vec::new(),
         redact: Globs::default(),
     };
     let telemetry = Telemetry { otlp: None, protocol: None, headers: BTreeMap::new(), service_name: None };

@@ -112,7 +112,7 @@ fn kept_payloads_are_masked_until_a_reload_says_full() {
     audit.capture = Capture::Redacted;
     let (recorder, thread, metrics) = start(&audit);
     let bytes = br#"{"user":"ada","password":"hunter2"}"#.to_vec();
-    let kept = Payload::Kept { sha256: [1; 32], bytes, truncated: false };
+    let kept = Payload::Kept { sha256: [1; 32], bytes, truncated: false, full: false };
     recorder.record(Record { arguments: kept.clone(), ..example() });
     wait_until("the first record", || metrics.journal_records.get() == 2);
     audit.capture = Capture::Full;

@@ -43,6 +43,7 @@ fn settings(path: &Path) -> Audit {
             deny_on_error: true,
         },
         capture: Capture::Hash,
+        capture_tools: Vec::new(),
         redact: Globs::new(["authorization", "password", "*token*", "*secret*"]),
     }
 }

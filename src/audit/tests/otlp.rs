@@ -259,7 +259,7 @@ fn kept_payloads_are_masked_in_spans_too() {
     let (_folder, recorder, thread, _) = start_exporting(&export_to(&sink.url(), OtlpProtocol::Grpc));
     let bytes = br#"{"password":"hunter2","n":1}"#.to_vec();
     recorder.record(Record {
-        arguments: Payload::Kept { sha256: [1; 32], bytes, truncated: false },
+        arguments: Payload::Kept { sha256: [1; 32], bytes, truncated: false, full: false },
         ..example()
     });
     thread.stop();

@@ -1,10 +1,12 @@
 //! `[audit]`: journal and capture.
 
+use std::collections::BTreeMap;
+
 use super::{Checker, word};
 use crate::config::{
     Audit, Capture, Globs, Journal,
     file::{self, CAPTURE, FSYNC, JOURNAL, KEEP, ON_ERROR, REDACT, ROTATE},
-    text,
+    text::{self, At},
 };
 
 /// Smallest segment: below it, segments would hold a handful of records.
@@ -14,17 +16,23 @@ impl Checker<'_> {
     pub(super) fn audit(&mut self, audit: file::Audit) -> Audit {
         Audit {
             journal: self.journal(audit.journal),
-            capture: match word(audit.capture.as_ref(), CAPTURE) {
-                file::Capture::None => Capture::None,
-                file::Capture::Hash => Capture::Hash,
-                file::Capture::Redacted => Capture::Redacted,
-                file::Capture::Full => Capture::Full,
-            },
+            capture: word(audit.capture.as_ref(), CAPTURE).into(),
+            capture_tools: self.capture_tools(audit.capture_tools),
             redact: match audit.redact {
                 Some(globs) => self.globs("audit.redact", Some(globs)),
                 None => Globs::new(REDACT),
             },
         }
+    }
+
+    fn capture_tools(&mut self, written: BTreeMap<String, At<file::Capture>>) -> Vec<(Globs, Capture)> {
+        let mut tools: Vec<_> = written.into_iter().collect();
+        tools.sort_by_key(|(_, capture)| capture.at);
+        for (glob, capture) in tools.iter().filter(|(glob, _)| glob.is_empty() || glob.starts_with('!')) {
+            let message = format!("`audit.capture_tools`: the glob \"{glob}\" matches nothing");
+            self.findings.problem(capture.at, message);
+        }
+        tools.into_iter().map(|(glob, capture)| (Globs::new([glob]), capture.value.into())).collect()
     }
 
     fn journal(&mut self, journal: file::Journal) -> Journal {
@@ -38,6 +46,17 @@ impl Checker<'_> {
             rotate: self.value(&of("rotate"), journal.rotate.as_ref(), ROTATE, rotate),
             keep: journal.keep.map_or(KEEP, |k| k.value) as usize,
             deny_on_error: word(journal.on_error.as_ref(), ON_ERROR) == file::OnError::Deny,
+        }
+    }
+}
+
+impl From<file::Capture> for Capture {
+    fn from(capture: file::Capture) -> Self {
+        match capture {
+            file::Capture::None => Self::None,
+            file::Capture::Hash => Self::Hash,
+            file::Capture::Redacted => Self::Redacted,
+            file::Capture::Full => Self::Full,
         }
     }
 }
