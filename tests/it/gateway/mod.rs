@@ -23,6 +23,7 @@ mod metrics;
 mod parked;
 mod parked_crowd;
 mod pipes;
+mod planted;
 mod reload;
 mod remembered;
 mod repairs;
