@@ -19,7 +19,7 @@ use crate::{
     audit::{Recorder, StartError},
     config::{CliOverrides, Config, Loaded},
     metrics::Metrics,
-    pages::{FirstLook, Pages},
+    pages::{self, FirstLook, Pages},
     proxy::{Desk, Gateway},
     reload::{Reloader, Trouble},
     server::{self, Drain, Options, admin::serve_admin, tls},
@@ -68,6 +68,12 @@ pub async fn serve(
     let desk = Desk { recorder, force: drain.force.clone() };
     let gateway = Arc::new(Gateway::new(snapshot, desk, Arc::clone(&metrics), tasks));
 
+    let asked = Arc::downgrade(&gateway);
+    metrics.before_telling(move |metrics| {
+        if let Some(gateway) = asked.upgrade() {
+            pages::refresh(&gateway, metrics);
+        }
+    });
     let trouble = Trouble::default();
     let draining = Arc::new(AtomicBool::new(false));
     let pages = Pages {

@@ -12,6 +12,7 @@ use std::{
 
 use crate::{
     audit::{ExporterState, JournalState},
+    metrics::Metrics,
     proxy::Gateway,
     reload::Trouble,
     secrets,
@@ -114,25 +115,33 @@ impl AdminState for Pages {
     }
 
     fn metrics(&self) -> String {
-        let snapshot = self.gateway.snapshot.load();
-        let metrics = &self.gateway.metrics;
-        for (name, route) in &snapshot.routes {
-            metrics.upstream_up(name, !matches!(route.catalog.state(), State::Unreachable { .. }));
-            if let Some(bridge) = route.bridge() {
-                metrics.bridge(name, bridge.sessions(), bridge.parked());
-            }
-            let door = snapshot.doors.get(name).filter(|door| !Arc::ptr_eq(door, route));
-            let own = route.face().remembers();
-            metrics.legacy_clients(name, door.map_or(own, |door| own + door.face().remembers()));
+        self.gateway.metrics.encode()
+    }
+
+    fn open_metrics(&self) -> String {
+        self.gateway.metrics.encode_open()
+    }
+}
+
+/// Sets the metrics that say how things are now.
+pub fn refresh(gateway: &Gateway, metrics: &Metrics) {
+    let snapshot = gateway.snapshot.load();
+    for (name, route) in &snapshot.routes {
+        metrics.upstream_up(name, !matches!(route.catalog.state(), State::Unreachable { .. }));
+        if let Some(bridge) = route.bridge() {
+            metrics.bridge(name, bridge.sessions(), bridge.parked());
         }
-        if snapshot.endpoint.all.is_some() {
-            metrics.legacy_clients(&snapshot.endpoint.spec.name, snapshot.endpoint.face().remembers());
+        let door = snapshot.doors.get(name).filter(|door| !Arc::ptr_eq(door, route));
+        let own = route.face().remembers();
+        metrics.legacy_clients(name, door.map_or(own, |door| own + door.face().remembers()));
+    }
+    if snapshot.endpoint.all.is_some() {
+        metrics.legacy_clients(&snapshot.endpoint.spec.name, snapshot.endpoint.face().remembers());
         }
-        let together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
-        for member in together.iter().flat_map(|all| &all.members) {
-            metrics.breaker(&member.name.as_str().into(), member.breaker);
-        }
-        metrics.encode()
+    }
+    let together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
+    for member in together.iter().flat_map(|all| &all.members) {
+        metrics.breaker(&member.name.as_str().into(), member.breaker);
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use crate::secrets;
+use crate::{audit::LogLayer, secrets};
 use tracing::Subscriber;
 use tracing_subscriber::{
     Layer, Registry,
@@ -26,7 +26,9 @@ pub fn init_logs() {
     let understood = targets.is_some() || written.is_none();
     let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let lines = lines(format.as_deref() == Some("json"));
-    if tracing_subscriber::registry().with(lines.with_filter(targets)).try_init().is_err() {
+    let exported = LogLayer.with_filter(targets.clone());
+    let registry = tracing_subscriber::registry().with(lines.with_filter(targets)).with(exported);
+    if registry.try_init().is_err() {
         return;
     }
     if !understood {

@@ -14,7 +14,7 @@ use super::{
 /// `prev` of the very first record.
 pub(super) const GENESIS: [u8; 64] = [b'0'; 64];
 /// Repairs that one record lists; `edits_omitted` counts the rest.
-const MOST_EDITS: usize = 256;
+pub(super) const MOST_EDITS: usize = 256;
 
 /// What a line got that the record did not have: its place in the chain.
 #[derive(Debug, Clone, Copy)]

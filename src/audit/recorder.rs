@@ -19,7 +19,7 @@ use super::{
     health::{ExporterHealth, ExporterState, JournalHealth, JournalState, Step},
     journal::Journal,
     line::{Chain, Start},
-    otel_env::Settings,
+    otel_env::Exports,
     record::{Outcome, Record},
     redact::Masks,
     sync::Syncer,
@@ -175,12 +175,12 @@ impl Recorder {
         metrics: Arc<Metrics>,
     ) -> Result<(Self, RecorderThread), StartError> {
         let refused = |error| StartError::Io(audit.journal.path.clone(), error);
-        let export = Settings::resolve(telemetry).map_err(StartError::Exporter)?;
+        let exports = Exports::resolve(telemetry).map_err(StartError::Exporter)?;
         let (journal, end) = Journal::open(&audit.journal)?;
         let chain = Chain::new(end.prev);
-        let exporter = match export {
-            Some(settings) => {
-                Some(Exporter::start(settings, chain.boot(), &metrics).map_err(StartError::Exporter)?)
+        let exporter = match exports {
+            Some(exports) => {
+                Some(Exporter::start(exports, chain.boot(), &metrics).map_err(StartError::Exporter)?)
             }
             None => None,
         };

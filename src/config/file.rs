@@ -655,7 +655,7 @@ pub(super) enum Capture {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Telemetry {
-    /// Where spans go. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`; nothing is exported without either.
+    /// Where spans, metrics and logs go. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`; nothing is exported without either.
     pub(super) otlp: Option<At<UrlText>>,
     /// How they go there. Default: `OTEL_EXPORTER_OTLP_PROTOCOL`, else `grpc` (`http/protobuf` on port 4318).
     #[schemars(extend("default" = OTLP_PROTOCOL))]
@@ -667,10 +667,10 @@ pub(super) struct Telemetry {
     /// `service.name` of the spans. Default: `OTEL_SERVICE_NAME`, else `smartgate`.
     #[schemars(extend("default" = SERVICE_NAME))]
     pub(super) service_name: Option<At<String>>,
-    /// Export of metrics; not in this version, which serves them at `/metrics`.
+    /// Whether the metrics of `/metrics` are exported too, every `OTEL_METRIC_EXPORT_INTERVAL`.
     #[schemars(extend("default" = true))]
     pub(super) metrics: Option<At<bool>>,
-    /// Export of logs; not in this version, which writes them to stderr.
+    /// Whether audit records, and the process's own warnings and errors, are exported as log records too.
     #[schemars(extend("default" = true))]
     pub(super) logs: Option<At<bool>>,
 }

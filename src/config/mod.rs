@@ -462,7 +462,7 @@ pub enum Capture {
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Telemetry {
-    /// Where spans go; `None` leaves it to `OTEL_EXPORTER_OTLP_ENDPOINT`, and exports nothing without that.
+    /// Where spans, metrics and logs go; `None` leaves it to `OTEL_EXPORTER_OTLP_ENDPOINT`, and exports nothing without that.
     pub otlp: Option<String>,
     /// gRPC, or HTTP with protobuf; `None` leaves it to `OTEL_EXPORTER_OTLP_PROTOCOL`, else to the port.
     pub protocol: Option<OtlpProtocol>,
@@ -470,6 +470,10 @@ pub struct Telemetry {
     pub headers: BTreeMap<String, Secret>,
     /// `service.name`; `None` leaves it to `OTEL_SERVICE_NAME`, else `smartgate`.
     pub service_name: Option<String>,
+    /// Whether metrics go there too.
+    pub metrics: bool,
+    /// Whether audit records and the process's warnings go there as log records.
+    pub logs: bool,
 }
 
 /// `telemetry.protocol`

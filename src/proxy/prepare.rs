@@ -14,7 +14,7 @@ use super::{
     headers,
     limits::Payer,
     mask::Mask,
-    observe::{Awaits, KEPT, bounded},
+    observe::{Awaits, KEPT, bounded, cut},
     received,
     sessions::{self, About},
     spend::Spend,
@@ -154,8 +154,7 @@ impl Gateway {
         record.method = message.method.as_deref().map(bounded);
         record.original_method = message.method.as_deref().map(bounded);
         record.session = session.map(hex::encode);
-        let said =
-            |text: Option<&str>, most: usize| text.map(|t| Arc::from(&t[..t.floor_char_boundary(most)]));
+        let said = |text: Option<&str>, most: usize| text.map(|t| Arc::from(&*cut(t, most)));
         record.client.name = said(message.client_name.as_deref(), 128)
             .or(known.name)
             .or_else(|| said(agent.and_then(product), 128));

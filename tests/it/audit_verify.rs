@@ -38,7 +38,14 @@ fn boots(path: &Path, count: usize) {
         capture_tools: Vec::new(),
         redact: Globs::default(),
     };
-    let telemetry = Telemetry { otlp: None, protocol: None, headers: BTreeMap::new(), service_name: None };
+    let telemetry = Telemetry {
+        otlp: None,
+        protocol: None,
+        headers: BTreeMap::new(),
+        service_name: None,
+        metrics: false,
+        logs: false,
+    };
     for _ in 0..count {
         let (_recorder, thread) = Recorder::start(&audit, &telemetry, Arc::new(Metrics::new())).unwrap();
         thread.stop();

@@ -49,7 +49,14 @@ fn settings(path: &Path) -> Audit {
 }
 
 fn no_export() -> Telemetry {
-    Telemetry { otlp: None, protocol: None, headers: [].into(), service_name: None }
+    Telemetry {
+        otlp: None,
+        protocol: None,
+        headers: [].into(),
+        service_name: None,
+        metrics: false,
+        logs: false,
+    }
 }
 
 fn start(audit: &Audit) -> (Recorder, RecorderThread, Arc<Metrics>) {

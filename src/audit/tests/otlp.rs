@@ -1,5 +1,6 @@
 //! Spans as a collector receives them: over real sockets, decoded with the published message definitions.
 
+mod signals;
 mod sink;
 
 use std::collections::HashMap;
@@ -384,7 +385,7 @@ fn tls_is_verified_against_the_ca_that_is_named() {
     use crate::audit::{
         export::Exporter,
         line::{Chain, GENESIS},
-        otel_env::Settings,
+        otel_env::Exports,
         redact::Shown,
     };
     let folder = tempfile::tempdir().unwrap();
@@ -396,13 +397,14 @@ fn tls_is_verified_against_the_ca_that_is_named() {
         for named in [Some(&ca), None] {
             let metrics = Arc::new(Metrics::new());
             let telemetry = export_to(&format!("https://localhost:{}", sink.port()), protocol);
-            let mut settings = Settings::resolve(&telemetry).unwrap().unwrap();
+            let mut exports = Exports::resolve(&telemetry).unwrap().unwrap();
+            let settings = exports.traces.as_mut().unwrap();
             settings.timeout = Duration::from_secs(2);
             settings.ca = named.cloned();
-            let mut exporter = Exporter::start(settings, "boot", &metrics).unwrap();
+            let mut exporter = Exporter::start(exports, "boot", &metrics).unwrap();
             let payloads = [Shown::None, Shown::None];
             let place = Chain::new(GENESIS).call(&mut Vec::new(), &example(), &payloads, 0);
-            exporter.add(&example(), &payloads, place);
+            exporter.add(&example(), &payloads, place, b"");
             exporter.hand_over();
             wait_until("an end", || metrics.spans_exported.get() + metrics.spans_dropped.get() == 2);
             assert_eq!(metrics.spans_exported.get() == 2, named.is_some());

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use super::{Drain, Handler, Options, Peer, serve};
 use crate::{
-    metrics::CONTENT_TYPE,
+    metrics::{CONTENT_TYPE, OPEN_CONTENT_TYPE},
     upstream::{aggregate::Collision, replicas::ReplicaState},
 };
 
@@ -27,6 +27,8 @@ pub trait AdminState: Send + Sync + 'static {
     fn readiness(&self) -> Readiness;
     /// All metrics, in the format that [`CONTENT_TYPE`] names.
     fn metrics(&self) -> String;
+    /// The same in the format that [`OPEN_CONTENT_TYPE`] names, with exemplars.
+    fn open_metrics(&self) -> String;
 }
 
 /// Whether calls can be served, and what each part says about it.
@@ -102,11 +104,11 @@ impl<S: AdminState> Handler for Pages<S> {
     type Body = Full<Bytes>;
 
     async fn handle(&self, req: Request<Incoming>, _peer: Peer) -> Response<Full<Bytes>> {
-        page(&self.0, req.method(), req.uri().path())
+        page(&self.0, req.method(), req.uri().path(), req.headers())
     }
 }
 
-fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<Full<Bytes>> {
+fn page<S: AdminState>(state: &S, method: &Method, path: &str, headers: &HeaderMap) -> Response<Full<Bytes>> {
     // hyper leaves the body of an answer to HEAD out and its length in.
     match path {
         "/healthz" | "/readyz" | "/metrics" if method != Method::GET && method != Method::HEAD => {
@@ -116,9 +118,18 @@ fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<Full<
         }
         "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok".into()),
         "/readyz" => ready(&state.readiness()),
+        "/metrics" if takes_open(headers) => {
+            text(StatusCode::OK, OPEN_CONTENT_TYPE, state.open_metrics().into())
+        }
         "/metrics" => text(StatusCode::OK, CONTENT_TYPE, state.metrics().into()),
         _ => error(StatusCode::NOT_FOUND, "no_route"),
     }
+}
+
+/// Prometheus names the format first that it likes best, and OpenMetrics only if it can read it.
+fn takes_open(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok());
+    accepted.flat_map(|v| v.split(',')).any(|kind| kind.trim().starts_with("application/openmetrics-text"))
 }
 
 fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
