@@ -33,6 +33,9 @@ const SAMPLED: u32 = 0x001;
 const KNOWN_REMOTE: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
+/// The address of what is in this process.
+const BUILT_IN: &str = "builtin";
+
 /// JSON-RPC codes that blame the caller: no error of a SERVER span (semantic conventions, MCP, span status).
 const CALLERS_FAULT: [i64; 5] = [-32_700, -32_600, -32_601, -32_602, -32_002];
 
@@ -184,10 +187,14 @@ fn client_span(out: &mut Vec<u8>, r: &Record, attempt: &Attempt) {
     mcp_attributes(out, r, error, version);
     code(out, error.and_then(|e| e.parse().ok()));
     string(out, "server.address", &attempt.server_address);
-    // What is built in is reached over no network.
-    if attempt.server_port != 0 {
-        over_http(out);
-        integer(out, "server.port", attempt.server_port.into());
+    match (attempt.server_port, &*attempt.server_address) {
+        // What is built in is reached over nothing, and a command over its input and output.
+        (0, BUILT_IN) => {}
+        (0, _) => string(out, "network.transport", "pipe"),
+        (port, _) => {
+            over_http(out);
+            integer(out, "server.port", port.into());
+        }
     }
     maybe(out, "smartgate.upstream", r.upstream.as_deref());
     if let Some(status) = attempt.status {

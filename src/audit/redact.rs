@@ -285,7 +285,7 @@ mod tests {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
             "[\\x00-\\x7fé\"\\\\{}:,]{0,8}".prop_map(Value::from),
         ];
         let key = prop_oneof!["[a-z\"\\\\:]{0,6}", Just("password".to_owned()), Just("aTokenb".to_owned())];

@@ -13,6 +13,8 @@ const REACH: usize = 256;
 /// The shortest value of a name that only secrets have, and of another.
 const PLAIN_LEAST: usize = 4;
 const NAMED_LEAST: usize = 10;
+/// The same behind a scheme such as `Basic`.
+const SCHEME_LEAST: usize = 8;
 /// Bits for each character of a value that is no word, date or version.
 const RANDOM: f64 = 2.9;
 
@@ -22,7 +24,8 @@ pub(super) fn value(text: &[u8], name: Range<usize>, plain: bool) -> Option<Rang
     let rest = if by_equals { name.end } else { end_of_name(text, name.end) };
     let (from, told) = gap(text, rest, by_equals)?;
     let quote = from.checked_sub(1).map(|q| text[q]).filter(|b| matches!(b, b'"' | b'\'' | b'`'));
-    let from = after_scheme(text, from);
+    let begin = from;
+    let from = after_scheme(text, begin);
     let accepted = |b: &u8| match quote {
         Some(quote) => *b != quote && *b != b'\n' && *b != b'\\',
         None => {
@@ -34,23 +37,18 @@ pub(super) fn value(text: &[u8], name: Range<usize>, plain: bool) -> Option<Rang
     let length = text[from..reach].iter().take_while(|b| accepted(b)).count();
     let value = &text[from..from + length];
     // A sentence that goes on is no value: only behind a sign, or in quotes.
-    let fits = if plain {
-        value.len() >= PLAIN_LEAST && (told || quote.is_some() || is_mixed(value))
-    } else {
-        looks_random(value) && (told || quote.is_some() || value.len() >= 20)
+    let fits = match plain {
+        // `Bearer with a key` is about a scheme.
+        true if from > begin => value.len() >= SCHEME_LEAST,
+        true => is_plain(value) && (told || quote.is_some() || is_mixed(value)),
+        false => looks_random(value) && (told || quote.is_some() || value.len() >= 20),
     };
     fits.then(|| from..from + text[from..].iter().take_while(|b| accepted(b)).count())
 }
 
-/// Whether a member of this name with this value is a secret.
-#[must_use]
-pub fn is_named(name: &str, value: &str) -> bool {
-    if value.len() < PLAIN_LEAST {
-        return false;
-    }
-    let line =
-        format!("{name}=\"{}\"", &value[..value.floor_char_boundary(REACH)].replace(['"', '\\', '\n'], "_"));
-    super::find(line.as_bytes()).iter().any(|found| found.start > name.len())
+/// Whether a value is long enough to be a secret that only its name tells.
+pub(super) fn is_plain(value: &[u8]) -> bool {
+    value.len() >= PLAIN_LEAST
 }
 
 /// A name goes on for a little: `password_for_tests`, `tokenValue2`.
@@ -92,7 +90,7 @@ fn after_scheme(text: &[u8], from: usize) -> usize {
 }
 
 /// Long enough, with digits or both cases, and of many different characters.
-fn looks_random(value: &[u8]) -> bool {
+pub(super) fn looks_random(value: &[u8]) -> bool {
     let end = value.iter().take_while(|b| is_token_char(**b) || **b == b':').count();
     let value = &value[..end];
     let digits = value.iter().any(u8::is_ascii_digit);

@@ -51,8 +51,13 @@ fn bounded_run(text: &[u8], from: usize, accepted: fn(u8) -> bool) -> usize {
 
 /// Whether no word looks like it: digits, or letters of both cases.
 pub(super) fn is_mixed(value: &[u8]) -> bool {
-    let has = |is: fn(&u8) -> bool| value.iter().any(is);
-    has(u8::is_ascii_digit) || has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)
+    let (mut digits, mut upper, mut lower) = (false, false, false);
+    for b in value {
+        digits |= b.is_ascii_digit();
+        upper |= b.is_ascii_uppercase();
+        lower |= b.is_ascii_lowercase();
+    }
+    digits || upper && lower
 }
 
 /// Whether a word may begin here: what comes before is no letter, or the end of an escape such as `\n` or `%20`.
@@ -77,11 +82,13 @@ pub(super) fn token(text: &[u8], begin: Range<usize>, exact: &str, least: usize)
     }
     let end = bounded_run(text, begin.end, is_word_char);
     let rest = &text[begin.end..end];
+    if rest.len() < least || !is_mixed(rest) {
+        return None;
+    }
     let plain = rest.iter().filter(|b| b.is_ascii_alphanumeric()).count();
     // What is not told by its beginning alone must be as random as a token is.
-    let random = is_mixed(rest) && (telling || entropy(rest) > 3.0);
-    (rest.len() >= least && 2 * plain >= rest.len() && random)
-        .then(|| begin.start..run(text, begin.end, is_word_char))
+    let random = telling || entropy(rest) > 3.0;
+    (2 * plain >= rest.len() && random).then(|| begin.start..run(text, begin.end, is_word_char))
 }
 
 /// `Bearer …`

@@ -14,8 +14,6 @@ use std::{borrow::Cow, ops::Range, sync::LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-pub use assigned::is_named;
-
 /// Stands for what was masked.
 pub const MASK: &str = "***";
 
@@ -85,6 +83,16 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Whether a member of this name with this value is a secret by its name.
+#[must_use]
+pub fn is_named(name: &str, value: &str) -> bool {
+    RULES.find.find_overlapping_iter(name).any(|hit| match RULES.anchors[hit.pattern().as_usize()].0 {
+        Anchor::Plain => assigned::is_plain(value.as_bytes()),
+        Anchor::Name => assigned::looks_random(value.as_bytes()),
+        _ => false,
+    })
+}
+
 /// The same, where only a change is of interest.
 #[must_use]
 pub fn changed(text: &str) -> Option<String> {
@@ -114,6 +122,8 @@ fn find(text: &[u8]) -> Vec<Range<usize>> {
             Anchor::Scheme => forms::scheme(text, hit.range()),
             Anchor::Pem => forms::pem(text, hit.range()),
             Anchor::Url => forms::user_of_url(text, hit.end()),
+            // What comes after the user of a URL is its host.
+            Anchor::Mail if covered > 0 && hit.start() == covered => None,
             Anchor::Mail => forms::mail(text, hit.range()),
         };
         if let Some(range) = range {

@@ -244,6 +244,17 @@ fn built_in_tools_are_reached_over_no_network() {
 }
 
 #[test]
+fn commands_are_reached_over_pipes() {
+    let mut record = example();
+    record.attempts[0].server_address = "npx".into();
+    record.attempts[0].server_port = 0;
+    let (spans, _) = exported(OtlpProtocol::Grpc, vec![record]);
+    let all = attributes(&spans[1]);
+    assert_eq!((&*all["server.address"], &*all["network.transport"]), ("npx", "pipe"));
+    assert!(!all.contains_key("network.protocol.name") && !all.contains_key("server.port"), "{all:?}");
+}
+
+#[test]
 fn tokens_stand_in_line_and_span() {
     let tokens = Some(crate::audit::record::Tokens { input: 900, output: 100, saved: 800 });
     let (spans, lines) = exported(OtlpProtocol::Grpc, vec![Record { tokens, ..example() }]);
