@@ -206,9 +206,17 @@ fn write(path: &Path, count: u64) -> Result<(), Box<dyn Error>> {
             deny_on_error: false,
         },
         capture: Capture::Hash,
+        capture_tools: Vec::new(),
         redact: Globs::default(),
     };
-    let telemetry = Telemetry { otlp: None, protocol: None, headers: [].into(), service_name: None };
+    let telemetry = Telemetry {
+        otlp: None,
+        protocol: None,
+        headers: [].into(),
+        service_name: None,
+        metrics: false,
+        logs: false,
+    };
     let metrics = Arc::new(Metrics::new());
     let (recorder, thread) = Recorder::start(&audit, &telemetry, Arc::clone(&metrics))?;
     debug_assert!(moment("2026-11-01", 0) == Ok(i64::try_from(BEGIN)? * 1_000_000));
@@ -256,6 +264,7 @@ fn record(n: u64) -> Record {
     let duration = Duration::from_micros(500 + pick(33, 1_000) * pick(43, 1_000));
     Record {
         time,
+        received: None,
         duration,
         trace_id: trace_id(n),
         span_id: n.to_be_bytes(),

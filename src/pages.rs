@@ -137,7 +137,6 @@ pub fn refresh(gateway: &Gateway, metrics: &Metrics) {
     }
     if snapshot.endpoint.all.is_some() {
         metrics.legacy_clients(&snapshot.endpoint.spec.name, snapshot.endpoint.face().remembers());
-        }
     }
     let together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
     for member in together.iter().flat_map(|all| &all.members) {

@@ -102,6 +102,8 @@ pub struct Received {
     pub masked: bool,
     /// SHA-256 of the body that went out for it; `None` if none did.
     pub forwarded: Option<[u8; 32]>,
+    /// Whether it is not known yet if the message may be kept; then it is not.
+    pub undecided: bool,
 }
 
 /// Why a call failed.

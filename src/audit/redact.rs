@@ -22,7 +22,7 @@ pub(super) struct Masks(Globs);
 impl Masks {
     /// For records that nobody writes.
     pub(super) fn none() -> Self {
-        Self(None)
+        Self(Globs::default())
     }
 
     pub(super) fn of(audit: &Audit) -> Self {

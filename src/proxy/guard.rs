@@ -126,6 +126,7 @@ impl AuditGuard {
         let mut record = self.record.take()?;
         record.duration = self.started.elapsed();
         record.outcome = outcome;
+        record.received = record.received.take().filter(|kept| !kept.undecided);
         if !self.mask.is_empty() {
             record.each_text(|text| self.mask.text(text));
         }

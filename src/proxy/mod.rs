@@ -254,8 +254,7 @@ impl Gateway {
         };
         open.guard.request_bytes = body.len() as u64;
         let headers = std::mem::take(&mut parts.headers);
-        let capture = snapshot.config.audit.capture;
-        open.guard.received = received::keep(capture, &parts.uri, &headers, &body, &open.mask);
+        open.guard.received = received::keep(&snapshot.config.audit, &parts.uri, &headers, &body, &open.mask);
         if messages.is_none() && self.is_batch(caller, &headers, &body) {
             let batch = self.split(call, caller, &body, headers, forward)?;
             return Err(Stop::Split(Box::new(batch)));

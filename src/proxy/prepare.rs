@@ -245,7 +245,9 @@ impl Gateway {
         let arguments = message.arguments.map(|a| a.text().as_bytes());
         let tool = message.name.as_deref().filter(|_| is_call);
         call.guard.tool = tool.map(bounded);
-        call.guard.arguments = keep(caller.capture(tool), arguments, &call.mask);
+        let capture = caller.capture(tool);
+        call.guard.arguments = keep(capture, arguments, &call.mask);
+        received::decide(&mut call.guard.received, capture);
         call.guard.prompt = message.name.as_deref().filter(|_| method == "prompts/get").map(bounded);
         call.guard.resource = message.uri.as_deref().map(bounded);
         refuse_hidden(message, tools, caller.access())?;

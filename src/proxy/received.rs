@@ -6,7 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use sha2::{Digest, Sha256};
 
 use super::{mask::Mask, observe::KEPT};
-use crate::{audit::record::Received, config::Capture};
+use crate::{
+    audit::record::Received,
+    config::{self, Capture},
+};
 
 /// Decides over a message: which door, who may call from where, of what kind, era and revision.
 fn is_needed(name: &HeaderName) -> bool {
@@ -17,15 +20,17 @@ fn is_needed(name: &HeaderName) -> bool {
     ) || (name.starts_with("mcp-") && name != super::headers::SESSION.as_str())
 }
 
-/// What is kept; `None` where not all is.
+/// What is kept; `None` where not all is. Where tools differ in what is kept, [`decide`] follows.
 pub(super) fn keep(
-    capture: Capture,
+    audit: &config::Audit,
     uri: &Uri,
     headers: &HeaderMap,
     body: &[u8],
     mask: &Mask,
 ) -> Option<Received> {
-    if capture != Capture::Full {
+    let full = |capture: &Capture| *capture == Capture::Full;
+    let undecided = !audit.capture_tools.is_empty();
+    if !full(&audit.capture) && !audit.capture_tools.iter().any(|(_, capture)| full(capture)) {
         return None;
     }
     let mut masked = false;
@@ -46,7 +51,15 @@ pub(super) fn keep(
     }
     let path = shown(uri.path().as_bytes())?;
     let body = shown(&body[..body.len().min(KEPT)]).filter(|_| body.len() <= KEPT);
-    Some(Received { path, headers: kept, body, masked, forwarded: None })
+    Some(Received { path, headers: kept, body, masked, forwarded: None, undecided })
+}
+
+/// Keeps it or not, now that it is known which tool is called, if any.
+pub(super) fn decide(received: &mut Option<Received>, capture: Capture) {
+    match received {
+        Some(kept) if capture == Capture::Full => kept.undecided = false,
+        _ => *received = None,
+    }
 }
 
 /// Puts one message of a batch in the place of all.

@@ -116,6 +116,7 @@ impl Rehearsal {
             spending: None,
             is_tool_call: false,
             modern: false,
+            shares_session: false,
         };
         let snapshot = Arc::clone(&self.snapshot);
         let body = Bytes::copy_from_slice(message.body.as_bytes());

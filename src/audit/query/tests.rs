@@ -145,8 +145,11 @@ fn filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-fn groups_by_hand(lines: &[Vec<u8>]) -> BTreeMap<(Option<String>, Option<String>), (u64, u64, u64)> {
-    let mut groups: BTreeMap<_, (u64, u64, u64)> = BTreeMap::new();
+/// By rule and client: records, failures and bytes.
+type Groups = BTreeMap<(Option<String>, Option<String>), (u64, u64, u64)>;
+
+fn groups_by_hand(lines: &[Vec<u8>]) -> Groups {
+    let mut groups = Groups::new();
     for line in lines {
         let entry = Entry::parse(line).unwrap();
         let client = entry.client_name().map(|c| c.into_owned());
