@@ -80,7 +80,7 @@ fn the_tools_of_the_readme_do_what_it_shows() {
 
 /// The journal of `tests/fixtures/journal` was written by a gateway with the `old.toml` beside it.
 #[test]
-fn the_questions_of_the_audit_page_have_the_answers_that_it_shows() {
+fn the_questions_of_the_page_have_the_answers_that_it_shows() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/journal");
     let folder = tempfile::tempdir().unwrap();
     for name in ["audit.jsonl", "new.toml", "tools-list.json"] {
@@ -90,7 +90,7 @@ fn the_questions_of_the_audit_page_have_the_answers_that_it_shows() {
     let path = format!("{}:/usr/bin:/bin", program.parent().expect("a file has a folder").display());
     let mut count = 0;
     for section in ["query", "replay"] {
-        for (command, expected) in commands("docs/audit.md", section) {
+        for (command, expected) in commands("docs/queries.md", section) {
             let mut shell = Command::new("sh");
             shell.args(["-c", &command]).current_dir(&folder).env("PATH", &path);
             let out = shell.env("XDG_STATE_HOME", folder.path()).output().expect("sh is there");

@@ -24,7 +24,7 @@ pub struct Follower {
     file: File,
     /// Of the line that is read next.
     at: u64,
-    /// What has been read of it.
+    /// What has been read of it by this question.
     begun: Vec<u8>,
 }
 
@@ -56,13 +56,12 @@ impl Follower {
         let mut part = vec![0; STEP];
         loop {
             let length = self.file.metadata()?.len();
-            if length < self.at + self.begun.len() as u64 {
-                // A torn line was cut off by the next start, or the file by somebody.
-                self.at = self.at.min(length);
-                self.begun.clear();
-            }
+            // The file may have been cut by somebody.
+            self.at = self.at.min(length);
             let read = self.file.read_at(&mut part, self.at + self.begun.len() as u64)?;
             if read == 0 {
+                // Read again the next time: a torn line may have been cut off and another written in its place.
+                self.begun.clear();
                 return Ok(ControlFlow::Continue(()));
             }
             self.begun.extend_from_slice(&part[..read]);

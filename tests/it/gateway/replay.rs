@@ -135,10 +135,10 @@ async fn stored_catalogs_are_used_and_several_upstreams_routed() {
     let swapped = config.replace("upstreams.one", "upstreams.x").replace("upstreams.two", "upstreams.one");
     let swapped = swapped.replace("upstreams.x", "upstreams.two");
     assert_ne!(report(&folder, &swapped, &[])["counts"]["changed"], 0);
-    gate.stop().await;
     // The built-in tools are known without anybody's help.
     let builtin = report(&folder, "upstreams.smart.builtin = true\nstorage.path = \"store.db\"\n", &[]);
     assert_eq!(builtin["tools_unknown"], json!([]));
+    gate.stop().await;
 }
 
 #[tokio::test]
