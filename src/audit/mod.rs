@@ -5,6 +5,7 @@
 
 mod collector;
 mod export;
+mod feed;
 mod health;
 mod journal;
 mod line;
@@ -23,5 +24,6 @@ pub mod verify;
 
 mod worker;
 
+pub use feed::{Feed, Piece};
 pub use health::{ExporterState, JournalState};
 pub use recorder::{AuditUnavailable, Recorder, RecorderThread, StartError, Status};

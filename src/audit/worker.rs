@@ -109,7 +109,9 @@ impl Worker {
         let masks = self.shared.masks.load();
         let payloads = [&record.arguments, &record.result].map(|p| redact::show(p, &masks));
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        let from = self.journal.buffer().len();
         let place = self.chain.call(self.journal.buffer(), record, &payloads, lost);
+        self.shared.feed.push(&self.journal.buffer()[from..]);
         self.lines += 1;
         self.weight += record.weight();
         if let Some(exporter) = &mut self.exporter {
