@@ -1,13 +1,16 @@
 //! One call as the pages know it: what its journal line says, and nothing else, so that what the recorder masked stays
 //! masked. Invariant: a line that is no call, or that cannot be read, is no entry; it never fails a page.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::{Timestamp, tz::Offset};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::Value;
 
 use super::html::tone;
+
+/// Characters of a name that tables show.
+const NAME: usize = 64;
 
 /// What a table or a sum needs of a line.
 #[derive(Debug, Deserialize)]
@@ -60,7 +63,7 @@ pub(super) struct Row<'a> {
     method: Option<&'a str>,
     tool: Option<&'a str>,
     /// The tool, or the method of what is no tool call.
-    pub(super) what: &'a str,
+    pub(super) what: Cow<'a, str>,
     pub(super) upstream: Option<&'a str>,
     pub(super) outcome: &'a str,
     /// `good`, `fair` or `bad`.
@@ -90,7 +93,7 @@ impl Call {
 
     /// The tool, or the method of what is no tool call.
     pub(super) fn what(&self) -> &str {
-        self.tool.as_deref().or(self.method.as_deref()).unwrap_or("unreadable")
+        self.tool.as_deref().or(self.method.as_deref()).unwrap_or("(unread)")
     }
 
     pub(super) fn reason(&self) -> Option<&str> {
@@ -127,7 +130,7 @@ impl Call {
             client_version: self.client.version.as_deref(),
             method: self.method.as_deref(),
             tool: self.tool.as_deref(),
-            what: self.what(),
+            what: short(self.what()),
             upstream: self.upstream.as_deref(),
             outcome: &self.outcome,
             tone: tone(&self.outcome),
@@ -137,9 +140,17 @@ impl Call {
             took: took(self.duration_ms),
             normalized: &self.normalized,
             repairs: self.normalized.join(", "),
-            agent: self.agent(),
+            agent: short(&self.agent()).into_owned(),
             link: self.link(),
         }
+    }
+}
+
+/// A name as tables have room for it: clients may call themselves and their tools anything.
+fn short(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name.into(),
     }
 }
 

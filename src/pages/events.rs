@@ -130,7 +130,10 @@ pub(super) fn position(id: &str, boot: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Semaphore;
+
     use super::*;
+    use crate::{audit::Feed, pages::window::tests::line};
 
     #[test]
     fn an_id_of_another_boot_begins_anew() {
@@ -138,5 +141,62 @@ mod tests {
         for id in ["01A.17", "01B", "01B.x", "", "17"] {
             assert_eq!(position(id, "01B"), 0, "{id}");
         }
+    }
+
+    async fn stream(
+        feed: &Feed,
+        stop: &CancellationToken,
+    ) -> (crate::server::admin::AdminBody, Arc<Semaphore>) {
+        let places = Arc::new(Semaphore::new(1));
+        let events = Events {
+            window: Arc::new(Window::new(feed.clone())),
+            door: Arc::new(Door::new("127.0.0.1:1".parse().unwrap(), None)),
+            pass: Pass::Free,
+            filter: Filter::default(),
+            next: feed.end(),
+            stop: stop.clone(),
+            place: Arc::clone(&places).acquire_owned().await.unwrap(),
+        };
+        (events.answer().into_body(), places)
+    }
+
+    async fn next(body: &mut crate::server::admin::AdminBody) -> Option<String> {
+        let frame = body.frame().await?.unwrap().into_data().unwrap();
+        Some(String::from_utf8(frame.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_loses_the_oldest_and_is_told_how_many() {
+        let (feed, stop) = (Feed::new("B"), CancellationToken::new());
+        let (mut body, places) = stream(&feed, &stop).await;
+        assert!(next(&mut body).await.unwrap().starts_with("retry: "));
+        feed.push(line(0, "").as_bytes());
+        assert!(next(&mut body).await.unwrap().starts_with("id: B.1\nevent: call\ndata: {"));
+        // Nobody waits for a reader: all of these are pushed before it gets to read.
+        (1..5_000).for_each(|n| feed.push(line(n, "").as_bytes()));
+        let mut text = String::new();
+        while !text.contains("id: B.5000\n") {
+            text.push_str(&next(&mut body).await.unwrap());
+        }
+        let lost: u64 = text
+            .lines()
+            .next()
+            .filter(|l| *l == "event: lost")
+            .map(|_| text.lines().nth(1).unwrap().strip_prefix("data: ").unwrap().parse().unwrap())
+            .unwrap();
+        assert_eq!(lost + text.matches("event: call").count() as u64, 4_999);
+        assert_eq!(places.available_permits(), 0);
+
+        stop.cancel();
+        assert_eq!(next(&mut body).await, None, "the end of the process ends it");
+        assert_eq!(places.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_leaves_frees_its_place() {
+        let feed = Feed::new("B");
+        let (body, places) = stream(&feed, &CancellationToken::new()).await;
+        drop(body);
+        drop(places.acquire().await.unwrap());
     }
 }

@@ -46,6 +46,7 @@ function liveTable(section) {
     outcome.append(word);
     if (call.reason) {
       const why = document.createElement('small');
+      why.className = 'wide';
       why.textContent = call.reason;
       outcome.append(' ', why);
     }

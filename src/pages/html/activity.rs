@@ -176,7 +176,7 @@ fn live(view: &View<'_>) -> Markup {
                     thead { tr {
                         th scope="col" { "Time" }
                         th scope="col" { "Tool or method" }
-                        th scope="col" { "Key" }
+                        th.wide scope="col" { "Key" }
                         th.wide scope="col" { "Client" }
                         th.wide scope="col" { "Upstream" }
                         th scope="col" { "Outcome" }
@@ -203,11 +203,12 @@ fn row(call: Option<&Call>) -> Markup {
             td.time data-text="clock" { @if let Some(c) = call { (c.clock) } }
             th.name scope="row" {
                 a data-text="what" data-link href=[call.map(|c| &c.link)] { @if let Some(c) = call { (c.what) } }
+                small.narrow data-text="key" { @if let Some(c) = call { (c.key.unwrap_or("–")) } }
             }
-            td data-text="key" { @if let Some(c) = call { (c.key.unwrap_or("–")) } }
+            td.wide data-text="key" { @if let Some(c) = call { (c.key.unwrap_or("–")) } }
             td.wide data-text="agent" { @if let Some(c) = call { (c.agent) } }
             td.wide data-text="upstream" { @if let Some(c) = call { (c.upstream.unwrap_or("–")) } }
-            td data-state="outcome" { @if let Some(c) = call { (outcome(c.outcome)) @if let Some(why) = c.reason { " " small { (why) } } } }
+            td data-state="outcome" { @if let Some(c) = call { (outcome(c.outcome)) @if let Some(why) = c.reason { " " small.wide { (why) } } } }
             td.n data-text="took" { @if let Some(c) = call { (c.took) } }
             td.wide data-text="repairs" { @if let Some(c) = call { (c.repairs) } }
         }

@@ -52,7 +52,7 @@ pub(in crate::pages) fn missing(boot: &str, seq: &str, pass: Pass) -> Markup {
         p.back { a href="/activity" { "Activity" } }
         h1 { "This call is not here" }
         p { "The pages keep the newest calls of this run. The journal has them all:" }
-        pre { "smartgate audit query --json | grep '\"boot\":\"" (boot) "\",\"seq\":" (seq) ",'" }
+        pre { "smartgate audit query --json --boot " (boot) " --seq " (seq) }
     };
     layout("Not here", Here::Activity, Some(pass), &content)
 }
@@ -72,7 +72,7 @@ fn waterfall(call: &Call, record: &Value) -> Markup {
                          one["duration_ms"].as_f64().unwrap_or(0.0), whole, &ending(one)))
                 }
                 @if let (true, Some(ms)) = (tries.is_empty(), record["upstream_ms"].as_f64()) {
-                    (bar(upstream, "try", (whole - ms).max(0.0), ms, whole, &format!("in {} tries, drawn at the end", record["attempts"])))
+                    (bar(upstream, "try", (whole - ms).max(0.0), ms, whole, &format!("tries: {}; drawn at the end", record["attempts"])))
                 }
             }
             @if record["attempts"].as_u64() == Some(0) { p.hint { "No upstream was asked." } }
@@ -127,7 +127,7 @@ fn repairs(call: &Call, record: &Value, edits: &[Edit]) -> Markup {
             }
             @if record["lossy"] == true { p.error { "Values were thrown away." } }
             @if let [Value::String(before), Value::String(after)] = method && before != after {
-                pre.diff tabindex="0" aria-label="Method" { del { "- method: " (before) "\n" } ins { "+ method: " (after) "\n" } }
+                pre.diff tabindex="0" aria-label="Method" { del { "- method: " (before) } ins { "+ method: " (after) } }
             }
             @if !edits.is_empty() {
                 div.scroll tabindex="0" role="region" aria-label="Changes, table" {

@@ -64,12 +64,12 @@ pub(super) fn diff(arguments: &Value, edits: &[Edit]) -> Markup {
         pre.diff tabindex="0" aria-label="Arguments as forwarded, with what was changed" {
             @for line in &lines {
                 @match line {
-                    Line::Same(text) => { span { "  " (text) "\n" } }
-                    Line::Removed(text) => { del { "- " (text) "\n" } }
-                    Line::Added(text) => { ins { "+ " (text) "\n" } }
+                    Line::Same(text) => { span { "  " (text) } }
+                    Line::Removed(text) => { del { "- " (text) } }
+                    Line::Added(text) => { ins { "+ " (text) } }
                 }
             }
-            @if more > 0 { span { "  … " (more) " lines more\n" } }
+            @if more > 0 { span { "  … " (more) " lines more" } }
         }
     }
 }

@@ -66,8 +66,8 @@ pub(super) fn large(title: &str, kind: Kind, series: &Series) -> Markup {
 /// A plot in a row of a table.
 pub(super) fn small(kind: Kind, series: &Series, of: &str) -> Markup {
     let label = match kind {
-        Kind::Rate => format!("Calls of {of} over time"),
-        Kind::Latency => format!("95th percentile of {of} over time"),
+        Kind::Rate => format!("Rate of {of} over time"),
+        Kind::Latency => format!("Latency of {of} over time"),
     };
     drawing(kind, series, &label, "small")
 }

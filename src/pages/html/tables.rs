@@ -41,7 +41,7 @@ pub(super) fn groups(by: By, groups: &Groups, filter: &Filter) -> Markup {
                         } }
                         tbody {
                             @for group in &groups.groups {
-                                @let name = group.name.as_deref().unwrap_or("without a key");
+                                @let name = group.name.as_deref().unwrap_or("calls without a key");
                                 @let query = filter.with(field, group.name.as_deref().unwrap_or(NOBODY)).query();
                                 tr {
                                     th.name scope="row" { a href=(format!("/activity?{query}")) { (name) } }
@@ -74,23 +74,25 @@ pub(super) fn wrong(wrong: &[Wrong]) -> Markup {
                     table {
                         thead { tr {
                             th scope="col" { "Client" }
-                            th scope="col" { "Version" }
                             th scope="col" { "What" }
-                            th scope="col" { "Then" }
+                            th.wide scope="col" { "Then" }
                             th.n scope="col" { "Calls" }
                             th.wide scope="col" { "Last" }
-                            th scope="col" { "Newest" }
+                            th.wide scope="col" { "Newest" }
                         } }
                         tbody {
                             @for row in wrong {
+                                @let then = match row.done { "refused" => "bad", "repaired" => "good", _ => "fair" };
                                 tr {
-                                    th.name scope="row" { (row.client.as_deref().unwrap_or("unknown")) }
-                                    td { (row.version.as_deref().unwrap_or("–")) }
-                                    td { code { (row.rule) } }
-                                    td { span.state.(match row.done { "refused" => "bad", "repaired" => "good", _ => "fair" }) { (row.done) } }
+                                    th.name scope="row" {
+                                        (row.client.as_deref().unwrap_or("unknown"))
+                                        @if let Some(version) = &row.version { " " span.hint { (version) } }
+                                    }
+                                    td { code { (row.rule) } span.state.narrow.(then) { (row.done) } }
+                                    td.wide { span.state.(then) { (row.done) } }
                                     td.n { (row.calls) }
                                     td.wide { (row.last) }
-                                    td { a href=(row.example) { (row.what) } }
+                                    td.wide { a href=(row.example) { (row.what) } }
                                 }
                             }
                         }
