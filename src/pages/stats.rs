@@ -178,8 +178,11 @@ fn groups(calls: &[&Call], oldest: Timestamp, now: Timestamp, name: fn(&Call) ->
     Groups { groups: sorted.into_iter().take(GROUPS).map(group).collect(), more }
 }
 
+/// What happened, by which rule, to which client and version.
+type Error<'a> = (&'static str, &'a str, Option<&'a str>, Option<&'a str>);
+
 fn wrong(calls: &[&Call]) -> Vec<Wrong> {
-    let mut found: HashMap<(&'static str, &str, Option<&str>, Option<&str>), (usize, &Call)> = HashMap::new();
+    let mut found: HashMap<Error<'_>, (usize, &Call)> = HashMap::new();
     for call in calls {
         let (client, version) = (call.client.name.as_deref(), call.client.version.as_deref());
         let repaired = call.normalized.iter().map(|rule| ("repaired", rule.as_str()));
@@ -191,20 +194,17 @@ fn wrong(calls: &[&Call]) -> Vec<Wrong> {
             *newest = call;
         }
     }
-    let mut sorted: Vec<_> = found.into_iter().collect();
+    let mut sorted: Vec<(Error<'_>, (usize, &Call))> = found.into_iter().collect();
     sorted.sort_unstable_by_key(|(key, (count, _))| (std::cmp::Reverse(*count), *key));
-    let row = |((done, rule, client, version), (calls, newest)): (_, (usize, &Call))| {
-        let (rule, client, version): (&str, Option<&str>, Option<&str>) = (rule, client, version);
-        Wrong {
-            done,
-            rule: rule.to_owned(),
-            client: client.map(str::to_owned),
-            version: version.map(str::to_owned),
-            calls,
-            last: moment(newest.time),
-            example: newest.link(),
-            what: newest.what().to_owned(),
-        }
+    let row = |((done, rule, client, version), (calls, newest)): (Error<'_>, (usize, &Call))| Wrong {
+        done,
+        rule: rule.to_owned(),
+        client: client.map(str::to_owned),
+        version: version.map(str::to_owned),
+        calls,
+        last: moment(newest.time),
+        example: newest.link(),
+        what: newest.what().to_owned(),
     };
     sorted.into_iter().take(WRONGS).map(row).collect()
 }

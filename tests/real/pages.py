@@ -18,7 +18,7 @@ SECRETS = {
     '<b>"key"</b>': "sg-pages-hostile-0123456789abcdef012345",
 }
 MORE = {"cursor-ada": 'budget = "2M tokens/month"', "nightly": 'budget = "9k tokens/day"'}
-SCENARIOS = ("look", "live", "panels", "keyboard", "connect", "noscript", "hostile", "login")
+SCENARIOS = ("look", "live", "keyboard", "connect", "noscript", "hostile", "login")
 
 
 def chromium():

@@ -11,47 +11,47 @@ const rows = page => page.locator('table.calls tbody tr');
 const live = page => page.locator('#live[data-state=live]').waitFor();
 
 const scenarios = {
-  /** Every page at both widths, light and dark: accessible, clean, not too wide; with a picture. */
+  /** Both pages at both widths, light and dark, a call's and the login at two of them: accessible, clean, not too wide. */
   async look(browser) {
-    for (const width of [360, 1280]) {
-      for (const scheme of ['light', 'dark']) {
-        const { page, context, clean } = await open(browser, ADMIN, { width, scheme });
-        const seen = async name => {
-          await accessible(page);
-          await fits(page);
-          await shot(page, ARTIFACTS, `${name}-${width}-${scheme}`);
-        };
-        await page.goto('/activity');
-        await live(page);
-        await seen('activity');
+    for (const [width, scheme] of [[360, 'light'], [360, 'dark'], [1280, 'light'], [1280, 'dark']]) {
+      const { page, context, clean } = await open(browser, ADMIN, { width, scheme });
+      const seen = async (at, name) => {
+        await accessible(at);
+        await fits(at);
+        await shot(at, ARTIFACTS, `${name}-${width}-${scheme}`);
+      };
+      await page.goto('/activity');
+      await live(page);
+      await seen(page, 'activity');
+      await page.goto('/connect?host=cursor');
+      await seen(page, 'connect');
+      if (['360 dark', '1280 light'].includes(`${width} ${scheme}`)) {
         await page.goto('/activity?tool=files__count&outcome=ok');
         await rows(page).filter({ hasText: 'schema_coercion' }).first().getByRole('link').click();
         await page.locator('pre.diff').first().waitFor();
-        await seen('call');
-        await page.goto('/connect?host=cursor');
-        await seen('connect');
-        clean();
-        await context.close();
+        await seen(page, 'call');
         const login = await open(browser, LOCKED, { width, scheme });
         await login.page.goto('/activity');
-        await accessible(login.page);
-        await fits(login.page);
-        await shot(login.page, ARTIFACTS, `login-${width}-${scheme}`);
+        await seen(login.page, 'login');
         login.clean();
         await login.context.close();
       }
+      clean();
+      await context.close();
     }
   },
 
-  /** A call shows up by itself, filters hold for live calls too, and a row leads to its call. */
+  /** A call shows up by itself, sums follow, filters hold for live calls too, and a row leads to its call. */
   async live(browser) {
     const { page, clean } = await open(browser, ADMIN);
     await page.goto('/activity');
     await live(page);
     const before = await rows(page).count();
+    const sum = await page.locator('#sums dd').nth(1).textContent();
     await call(MCP, tool('files__echo', { message: 'live' }), { ...bearer, 'user-agent': 'live-one/1.0' });
     await rows(page).filter({ hasText: 'live-one 1.0' }).first().waitFor();
     check(await rows(page).count() > before, 'a live call is no row of its own');
+    await page.waitForFunction(was => document.querySelectorAll('#sums dd')[1].textContent !== was, sum);
 
     await page.getByLabel('Tool or method').fill('smart_*');
     await page.getByLabel('Key', { exact: true }).selectOption('cursor-ada');
@@ -76,19 +76,6 @@ const scenarios = {
     await rows(page).first().getByRole('link').click();
     await page.getByRole('heading', { name: 'smart_dedup' }).waitFor();
     await page.getByText('Where the time went').waitFor();
-    clean();
-  },
-
-  /** A sum changes without a reload. */
-  async panels(browser) {
-    const { page, clean } = await open(browser, ADMIN);
-    await page.goto('/activity');
-    await live(page);
-    await page.mouse.move(1, 1);
-    const calls = () => page.locator('#sums dd').nth(1).textContent();
-    const before = await calls();
-    await call(MCP, tool('files__echo', { message: 'sum' }), bearer);
-    await page.waitForFunction(was => document.querySelectorAll('#sums dd')[1].textContent !== was, before);
     clean();
   },
 
