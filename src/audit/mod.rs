@@ -5,6 +5,7 @@
 
 mod collector;
 mod export;
+mod feed;
 mod fields;
 mod health;
 mod journal;
@@ -29,6 +30,7 @@ pub mod verify;
 
 mod worker;
 
+pub use feed::{Feed, Piece};
 pub use health::{ExporterState, JournalState};
 pub use log_layer::LogLayer;
 pub use otel_env::Signal;

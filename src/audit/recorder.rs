@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 
 use super::{
     export::Exporter,
+    feed::Feed,
     health::{ExporterHealth, ExporterState, JournalHealth, JournalState, Step},
     journal::Journal,
     line::{Chain, Start},
@@ -100,6 +101,7 @@ pub(super) struct Shared {
     pub(super) lost: AtomicU64,
     pub(super) health: JournalHealth,
     pub(super) masks: ArcSwap<Masks>,
+    pub(super) feed: Feed,
     pub(super) metrics: Arc<Metrics>,
     exporter: Option<Arc<ExporterHealth>>,
     deny: bool,
@@ -155,6 +157,7 @@ impl Recorder {
             lost: AtomicU64::new(0),
             health: JournalHealth::default(),
             masks: ArcSwap::from_pointee(Masks::none()),
+            feed: Feed::new(""),
             metrics,
             exporter: None,
             deny: false,
@@ -189,6 +192,7 @@ impl Recorder {
             lost: AtomicU64::new(0),
             health: JournalHealth::default(),
             masks: ArcSwap::from_pointee(Masks::of(audit)),
+            feed: Feed::new(chain.boot()),
             metrics,
             exporter: exporter.as_ref().map(Exporter::health),
             deny: audit.journal.deny_on_error,
@@ -230,6 +234,12 @@ impl Recorder {
     /// Takes `capture` and `redact` of a reloaded configuration; the journal's own settings need a restart.
     pub fn reconfigure(&self, audit: &config::Audit) {
         self.shared.masks.store(Arc::new(Masks::of(audit)));
+    }
+
+    /// The last lines, for the admin pages.
+    #[must_use]
+    pub fn feed(&self) -> &Feed {
+        &self.shared.feed
     }
 
     /// What `/readyz` tells.

@@ -113,6 +113,7 @@ impl Worker {
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
         let from = self.journal.buffer().len();
         let place = self.chain.call(self.journal.buffer(), record, &payloads, lost);
+        self.shared.feed.push(&self.journal.buffer()[from..]);
         self.lines += 1;
         self.weight += record.weight();
         if let Some(exporter) = &mut self.exporter {

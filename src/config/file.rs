@@ -97,7 +97,7 @@ pub(super) struct File {
     /// The listener for MCP clients.
     #[serde(default)]
     pub(super) server: Server,
-    /// The listener for health, readiness and metrics.
+    /// The listener for health, readiness, metrics and the admin pages.
     #[serde(default)]
     pub(super) admin: Admin,
     /// Who may call.
@@ -179,9 +179,11 @@ pub(super) struct ServerTls {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Admin {
-    /// Address of `/healthz`, `/readyz` and `/metrics`.
+    /// Address of `/healthz`, `/readyz`, `/metrics` and the pages: `/activity`, `/connect`, `/api`.
     #[schemars(extend("default" = ADMIN_LISTEN))]
     pub(super) listen: Option<At<AddressText>>,
+    /// What the pages and their API ask for; `/healthz`, `/readyz` and `/metrics` never do. Without it, the pages are there on a loopback address only.
+    pub(super) key: Option<At<SecretText>>,
 }
 
 /// `[auth]`

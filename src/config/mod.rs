@@ -82,11 +82,13 @@ pub struct ServerTls {
     pub client_ca: Option<PathBuf>,
 }
 
-/// `[admin]`: health, readiness and metrics.
+/// `[admin]`: health, readiness, metrics and pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admin {
     /// Address to listen on.
     pub listen: SocketAddr,
+    /// What the pages ask for.
+    pub key: Option<Secret>,
 }
 
 /// `[auth] mode`.

@@ -1,13 +1,13 @@
-//! The admin listener: health, readiness and metrics. Owns paths and content types; what is ready and
-//! what is measured comes through [`AdminState`].
+//! The admin listener: health, readiness, metrics, and the way to the pages. Owns paths and content types; what is
+//! ready, what is measured and what the pages show comes through [`AdminState`].
 //!
-//! Invariant: nothing here waits for anything, so a probe is answered while all else is stuck.
+//! Invariant: probes and metrics wait for nothing and ask for no key, so they are answered while all else is stuck.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -29,7 +29,14 @@ pub trait AdminState: Send + Sync + 'static {
     fn metrics(&self) -> String;
     /// The same in the format that [`OPEN_CONTENT_TYPE`] names, with exemplars.
     fn open_metrics(&self) -> String;
+    /// Answers on every other path; in a process without pages, that there is nothing.
+    fn page(&self, _req: Request<Incoming>, _peer: Peer) -> impl Future<Output = Response<AdminBody>> + Send {
+        async { error(StatusCode::NOT_FOUND, "no_route") }
+    }
 }
+
+/// The body of an answer, whole or a stream of events.
+pub type AdminBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Whether calls can be served, and what each part says about it.
 #[derive(Debug, Clone, Serialize)]
@@ -101,28 +108,26 @@ pub async fn serve_admin<S: AdminState>(listener: TcpListener, state: S, drain: 
 struct Pages<S>(S);
 
 impl<S: AdminState> Handler for Pages<S> {
-    type Body = Full<Bytes>;
+    type Body = AdminBody;
 
-    async fn handle(&self, req: Request<Incoming>, _peer: Peer) -> Response<Full<Bytes>> {
-        page(&self.0, req.method(), req.uri().path(), req.headers())
-    }
-}
-
-fn page<S: AdminState>(state: &S, method: &Method, path: &str, headers: &HeaderMap) -> Response<Full<Bytes>> {
-    // hyper leaves the body of an answer to HEAD out and its length in.
-    match path {
-        "/healthz" | "/readyz" | "/metrics" if method != Method::GET && method != Method::HEAD => {
-            let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            answer
+    async fn handle(&self, req: Request<Incoming>, peer: Peer) -> Response<AdminBody> {
+        let state = &self.0;
+        // hyper leaves the body of an answer to HEAD out and its length in.
+        let reads = req.method() == Method::GET || req.method() == Method::HEAD;
+        match req.uri().path() {
+            "/healthz" | "/readyz" | "/metrics" if !reads => {
+                let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
+                answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+                answer
+            }
+            "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok".into()),
+            "/readyz" => ready(&state.readiness()),
+            "/metrics" if takes_open(req.headers()) => {
+                text(StatusCode::OK, OPEN_CONTENT_TYPE, state.open_metrics().into())
+            }
+            "/metrics" => text(StatusCode::OK, CONTENT_TYPE, state.metrics().into()),
+            _ => state.page(req, peer).await,
         }
-        "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok".into()),
-        "/readyz" => ready(&state.readiness()),
-        "/metrics" if takes_open(headers) => {
-            text(StatusCode::OK, OPEN_CONTENT_TYPE, state.open_metrics().into())
-        }
-        "/metrics" => text(StatusCode::OK, CONTENT_TYPE, state.metrics().into()),
-        _ => error(StatusCode::NOT_FOUND, "no_route"),
     }
 }
 
@@ -132,7 +137,7 @@ fn takes_open(headers: &HeaderMap) -> bool {
     accepted.flat_map(|v| v.split(',')).any(|kind| kind.trim().starts_with("application/openmetrics-text"))
 }
 
-fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
+fn ready(readiness: &Readiness) -> Response<AdminBody> {
     let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     match serde_json::to_vec(readiness) {
         Ok(json) => text(status, "application/json", json.into()),
@@ -140,15 +145,21 @@ fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
     }
 }
 
-fn error(status: StatusCode, reason: &'static str) -> Response<Full<Bytes>> {
+fn error(status: StatusCode, reason: &'static str) -> Response<AdminBody> {
     text(status, "application/json", format!(r#"{{"error":"{reason}"}}"#).into())
 }
 
-fn text(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(body));
+fn text(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<AdminBody> {
+    let mut answer = Response::new(whole(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
+}
+
+/// A body that is there whole.
+#[must_use]
+pub fn whole(body: Bytes) -> AdminBody {
+    Full::new(body).boxed_unsync()
 }

@@ -20,6 +20,7 @@ mod leaving;
 mod limits;
 mod media;
 mod metrics;
+mod pages;
 mod parked;
 mod parked_crowd;
 mod pipes;

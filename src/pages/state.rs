@@ -1,4 +1,4 @@
-//! What the admin pages show: the state of every part, gathered when somebody asks.
+//! The state of every part, for `/readyz` and the pages, gathered when somebody asks.
 //!
 //! Invariant: nothing here waits, and nothing here is a secret.
 
@@ -10,13 +10,13 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use super::Pages;
 use crate::{
     audit::{ExporterState, JournalState},
     metrics::Metrics,
     proxy::Gateway,
-    reload::Trouble,
     secrets,
-    server::admin::{AdminState, Part, Readiness, UpstreamPart},
+    server::admin::{Part, Readiness, UpstreamPart},
     snapshot::{Route, Snapshot},
     upstream::{catalog::State, replicas::Replicas},
 };
@@ -27,23 +27,10 @@ const FIRST_LOOK: Duration = Duration::from_secs(30);
 /// Most collisions that are shown.
 const COLLISIONS: usize = 100;
 
-/// What the admin pages show.
-#[derive(Debug)]
-pub struct Pages {
-    /// Whose state.
-    pub gateway: Arc<Gateway>,
-    /// What is wrong with the configuration.
-    pub trouble: Trouble,
-    /// Whether the process is ending.
-    pub draining: Arc<AtomicBool>,
-    /// Whether the first look at every upstream is over.
-    pub looked: FirstLook,
-}
-
 /// Waits for the first look at every upstream: until then lists are partial, and nobody knows whether a client has to be
 /// translated. What a reload adds later is not waited for.
 #[derive(Debug)]
-pub struct FirstLook {
+pub(super) struct FirstLook {
     began: Instant,
     over: AtomicBool,
 }
@@ -76,50 +63,40 @@ impl FirstLook {
     }
 }
 
-impl AdminState for Pages {
-    fn readiness(&self) -> Readiness {
-        let status = self.gateway.desk.recorder.status();
-        let draining = self.draining.load(Ordering::Relaxed);
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let snapshot = self.gateway.snapshot.load();
-        let mut together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
-        if let Some(all) = &mut together {
-            all.collisions.truncate(COLLISIONS);
-        }
-        let part = |name: &str, route: &Route| {
-            let seat = together.iter().flat_map(|all| &all.members).find(|m| m.name == name);
-            UpstreamPart {
-                part: upstream(&route.catalog.state()),
-                breaker: seat.map(|s| s.breaker),
-                in_flight: seat.map(|s| s.in_flight),
-                replicas: route.replicas().map(Replicas::state).unwrap_or_default(),
-            }
-        };
-        let starting = !self.looked.is_over(&snapshot);
-        Readiness {
-            ready: !draining && !status.denying && !starting,
-            state: match (draining, starting) {
-                (true, _) => "draining",
-                (false, true) => "starting",
-                (false, false) => "serving",
-            },
-            upstreams: snapshot.routes.iter().map(|(n, r)| (n.to_string(), part(n, r))).collect(),
-            collisions: together.map(|all| all.collisions).unwrap_or_default(),
-            configuration: match trouble {
-                None => Part::ok(),
-                Some(why) => Part { state: "not_reloaded", detail: Some(told(why)) },
-            },
-            journal: journal(&status.journal),
-            exporter: exporter(&status.exporter),
-        }
+pub(super) fn readiness(pages: &Pages) -> Readiness {
+    let status = pages.gateway.desk.recorder.status();
+    let draining = pages.draining.load(Ordering::Relaxed);
+    let trouble = pages.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let snapshot = pages.gateway.snapshot.load();
+    let mut together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
+    if let Some(all) = &mut together {
+        all.collisions.truncate(COLLISIONS);
     }
-
-    fn metrics(&self) -> String {
-        self.gateway.metrics.encode()
-    }
-
-    fn open_metrics(&self) -> String {
-        self.gateway.metrics.encode_open()
+    let part = |name: &str, route: &Route| {
+        let seat = together.iter().flat_map(|all| &all.members).find(|m| m.name == name);
+        UpstreamPart {
+            part: upstream(&route.catalog.state()),
+            breaker: seat.map(|s| s.breaker),
+            in_flight: seat.map(|s| s.in_flight),
+            replicas: route.replicas().map(Replicas::state).unwrap_or_default(),
+        }
+    };
+    let starting = !pages.looked.is_over(&snapshot);
+    Readiness {
+        ready: !draining && !status.denying && !starting,
+        state: match (draining, starting) {
+            (true, _) => "draining",
+            (false, true) => "starting",
+            (false, false) => "serving",
+        },
+        upstreams: snapshot.routes.iter().map(|(n, r)| (n.to_string(), part(n, r))).collect(),
+        collisions: together.map(|all| all.collisions).unwrap_or_default(),
+        configuration: match trouble {
+            None => Part::ok(),
+            Some(why) => Part { state: "not_reloaded", detail: Some(told(why)) },
+        },
+        journal: journal(&status.journal),
+        exporter: exporter(&status.exporter),
     }
 }
 
