@@ -162,8 +162,7 @@ mod tests {
     async fn small_messages_weigh_more_than_their_bytes() {
         let pace = Pace::default();
         let (lines, begun) = (RATE / LINE * 2, Instant::now());
-        let until =
-            (0..lines).filter_map(|_| pace.take_line(1)).max().expect("too many for two seconds");
+        let until = (0..lines).filter_map(|_| pace.take_line(1)).max().expect("too many for two seconds");
         assert!(until - begun > Duration::from_millis(1_400), "{:?}", until - begun);
     }
 }
