@@ -1,6 +1,6 @@
 //! What recording costs: on the call path, and on the recorder's thread.
 //!
-//! `cargo bench --bench audit` prints one line per arrangement. The thread's figure is CPU time, because
+//! `cargo bench --bench audit` prints one line per arrangement, then what masking costs for each KiB of text. The thread's figure is CPU time, because
 //! that is what calls and recorder share. Times are reported, never asserted.
 
 use std::{
@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use sha2::{Digest, Sha256};
 use smartgate::{
     audit::{
         Recorder,
@@ -22,6 +23,7 @@ use smartgate::{
     config::{Audit, Capture, Globs, Journal, OtlpProtocol, Telemetry},
     mcp::era::Era,
     metrics::Metrics,
+    secrets,
 };
 
 /// Records of one arrangement.
@@ -36,19 +38,78 @@ fn main() -> Result<(), Box<dyn Error>> {
     let otlp = format!("http://{}", silent.local_addr()?);
     println!("{:<24} {:>14} {:>16} {:>12}", "", "call path", "recorder thread", "records/s");
     for round in 0..2 {
-        measure("journal", &folder.path().join(format!("j{round}")), None)?;
-        measure("journal and spans", &folder.path().join(format!("s{round}")), Some(otlp.clone()))?;
+        let place = |name: &str| folder.path().join(format!("{name}{round}"));
+        let spans = Some((otlp.clone(), false));
+        let kept = |full| Payload::Kept { sha256: [1; 32], bytes: payload(), truncated: false, full };
+        measure("journal", &place("j"), None, &Payload::Hash([1; 32]))?;
+        measure("journal and spans", &place("s"), spans, &Payload::Hash([1; 32]))?;
+        measure("journal, spans and logs", &place("l"), Some((otlp.clone(), true)), &Payload::Hash([1; 32]))?;
+        measure("journal, 2 KiB full", &place("f"), None, &kept(true))?;
+        measure("journal, 2 KiB redacted", &place("r"), None, &kept(false))?;
+    }
+    for (name, text) in [("JSON", payload()), ("words", words()), ("random", random())] {
+        let text = String::from_utf8(text)?;
+        println!(
+            "masking {name:<16} {:>11.3} us/KiB",
+            per_kib(&text, || drop(black_box(secrets::masked(&text))))
+        );
+        println!(
+            "SHA-256 {name:<16} {:>11.3} us/KiB",
+            per_kib(&text, || drop(black_box(Sha256::digest(&text).to_vec())))
+        );
     }
     Ok(())
 }
 
-fn measure(name: &str, folder: &Path, otlp: Option<String>) -> Result<(), Box<dyn Error>> {
+/// A KiB of arguments as agents send them.
+fn payload() -> Vec<u8> {
+    let one = r#"{"path":"/srv/docs/report-2026.md","limit":200,"query":"what changed in the second quarter, and why","#;
+    let mut text = String::from("{\"list\":[");
+    while text.len() < 1_000 {
+        text.push_str(one);
+        text.push_str("\"ok\":true},");
+    }
+    text.push_str("1]}");
+    text.into_bytes()
+}
+
+fn words() -> Vec<u8> {
+    "the quick brown fox jumps over the lazy dog and its tokens, ".repeat(18).into_bytes()
+}
+
+/// Where every place may be the beginning of something.
+fn random() -> Vec<u8> {
+    let mut seed = 7u64;
+    let next = |_| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        b' ' + u8::try_from(seed >> 57).unwrap_or_default() % 95
+    };
+    (0..1_024).map(next).collect()
+}
+
+/// Microseconds for each KiB, the fastest of some rounds.
+fn per_kib(text: &str, mut work: impl FnMut()) -> f64 {
+    let round = |work: &mut dyn FnMut()| {
+        let start = Instant::now();
+        (0..2_000).for_each(|_| work());
+        start.elapsed().as_secs_f64() / 2_000.0
+    };
+    let fastest = (0..5).map(|_| round(&mut work)).fold(f64::MAX, f64::min);
+    fastest * 1e6 / (text.len() as f64 / 1_024.0)
+}
+
+fn measure(
+    name: &str,
+    folder: &Path,
+    otlp: Option<(String, bool)>,
+    payload: &Payload,
+) -> Result<(), Box<dyn Error>> {
     let metrics = Arc::new(Metrics::new());
     let (recorder, thread) = Recorder::start(&audit(folder), &telemetry(otlp), Arc::clone(&metrics))?;
     let begin = Instant::now();
     let mut handing_over = Duration::ZERO;
     for burst in 0..RECORDS / BURST {
-        let records: Vec<Record> = (0..BURST).map(|n| record(burst * BURST + n)).collect();
+        let records: Vec<Record> = (0..BURST).map(|n| record(burst * BURST + n, payload)).collect();
         let start = Instant::now();
         for record in records {
             black_box(recorder.accepting())?;
@@ -95,18 +156,21 @@ fn audit(folder: &Path) -> Audit {
             deny_on_error: true,
         },
         capture: Capture::Hash,
+        capture_tools: Vec::new(),
         redact: Globs::new(["*token*"]),
         signing_key: None,
         checkpoint: Duration::ZERO,
     }
 }
 
-fn telemetry(otlp: Option<String>) -> Telemetry {
+fn telemetry(otlp: Option<(String, bool)>) -> Telemetry {
     let protocol = Some(OtlpProtocol::Grpc);
-    Telemetry { otlp, protocol, headers: [].into(), service_name: Some("bench".into()) }
+    let (otlp, logs) = otlp.unzip();
+    let logs = logs.unwrap_or_default();
+    Telemetry { otlp, protocol, headers: [].into(), service_name: Some("bench".into()), metrics: false, logs }
 }
 
-fn record(n: u64) -> Record {
+fn record(n: u64, payload: &Payload) -> Record {
     let now = SystemTime::now();
     Record {
         time: now,
@@ -152,8 +216,9 @@ fn record(n: u64) -> Record {
         }],
         request_bytes: 1_024,
         response_bytes: 1_024,
-        arguments: Payload::Hash([1; 32]),
-        result: Payload::Hash([2; 32]),
+        arguments: payload.clone(),
+        result: payload.clone(),
+        received: None,
         tokens: None,
         http_version: "1.1",
     }

@@ -19,7 +19,7 @@ use crate::{
     audit::{Proven, Recorder, StartError},
     config::{CliOverrides, Config, Loaded},
     metrics::Metrics,
-    pages::{FirstLook, Pages},
+    pages::{self, Listening, Pages},
     proxy::{Desk, Gateway},
     reload::{Reloader, Trouble},
     server::{self, Drain, Options, admin::serve_admin, tls},
@@ -52,7 +52,7 @@ pub struct File {
 pub async fn serve(
     loaded: Loaded,
     file: Option<File>,
-    started: impl FnOnce(&Config, SocketAddr, SocketAddr),
+    started: impl FnOnce(&Config, Listening),
 ) -> Result<(), Failure> {
     let config = loaded.config.clone();
     let mut signals = Signals::register().map_err(|e| Failure::Other(format!("signals: {e}")))?;
@@ -69,17 +69,20 @@ pub async fn serve(
     let desk = Desk { recorder, force: drain.force.clone() };
     let gateway = Arc::new(Gateway::new(snapshot, desk, Arc::clone(&metrics), tasks));
 
+    let asked = Arc::downgrade(&gateway);
+    metrics.before_telling(move |metrics| {
+        if let Some(gateway) = asked.upgrade() {
+            pages::refresh(&gateway, metrics);
+        }
+    });
     let trouble = Trouble::default();
     let draining = Arc::new(AtomicBool::new(false));
-    let pages = Pages {
-        gateway: Arc::clone(&gateway),
-        trouble: Arc::clone(&trouble),
-        draining: Arc::clone(&draining),
-        looked: FirstLook::default(),
-    };
-    started(&config, local(&listener), local(&admin));
-    prove_collector(&gateway.desk.recorder, proven);
+    let at = Listening { mcp: local(&listener), admin: local(&admin) };
     let pages_drain = Drain::default();
+    let stop = pages_drain.graceful.clone();
+    let pages = Pages::new(Arc::clone(&gateway), Arc::clone(&trouble), Arc::clone(&draining), at, stop);
+    started(&config, at);
+    prove_collector(&gateway.desk.recorder, proven);
     let pages_task = tokio::spawn(serve_admin(admin, pages, pages_drain.clone()));
     let watch = file.map(|f| Reloader::new(Arc::clone(&gateway), f, &loaded, trouble));
     let reload = tokio::spawn(async move {

@@ -6,6 +6,7 @@ use std::{
     io::{self, IsTerminal},
 };
 
+use crate::{audit::LogLayer, secrets};
 use tracing::Subscriber;
 use tracing_subscriber::{
     Layer, Registry,
@@ -25,7 +26,9 @@ pub fn init_logs() {
     let understood = targets.is_some() || written.is_none();
     let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let lines = lines(format.as_deref() == Some("json"));
-    if tracing_subscriber::registry().with(lines.with_filter(targets)).try_init().is_err() {
+    let exported = LogLayer.with_filter(targets.clone());
+    let registry = tracing_subscriber::registry().with(lines.with_filter(targets)).with(exported);
+    if registry.try_init().is_err() {
         return;
     }
     if !understood {
@@ -41,7 +44,25 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn lines(json: bool) -> Box<dyn Layer<Registry> + Send + Sync> {
-    if json { Box::new(as_json(io::stderr)) } else { Box::new(as_text(io::stderr)) }
+    let masked = || Masked(io::stderr());
+    if json { Box::new(as_json(masked)) } else { Box::new(as_text(masked)) }
+}
+
+/// Writes lines without the secrets in them. Each event arrives as one line at once.
+struct Masked<W>(W);
+
+impl<W: io::Write> io::Write for Masked<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(line).ok().and_then(secrets::changed) {
+            Some(masked) => self.0.write_all(masked.as_bytes())?,
+            None => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn as_json<S, W>(writer: W) -> impl Layer<S>

@@ -15,7 +15,10 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
-use super::{health::ExporterHealth, otel_env::Settings};
+use super::{
+    health::ExporterHealth,
+    otel_env::{Settings, Signal},
+};
 use crate::{
     config::{OtlpProtocol, UpstreamTls},
     upstream::tls,
@@ -37,15 +40,30 @@ type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 struct Refused {
     message: String,
     again: bool,
+    unknown_signal: bool,
+}
+
+/// Why a batch was not taken.
+#[derive(Debug)]
+pub(super) struct NotTaken {
+    pub(super) message: String,
+    /// The collector is one, but not of this signal.
+    pub(super) unknown_signal: bool,
+}
+
+impl From<&str> for NotTaken {
+    fn from(message: &str) -> Self {
+        Self { message: message.to_owned(), unknown_signal: false }
+    }
 }
 
 impl Refused {
     fn for_good(message: String) -> Self {
-        Self { message, again: false }
+        Self { message, again: false, unknown_signal: false }
     }
 
     fn for_now(message: String) -> Self {
-        Self { message, again: true }
+        Self { message, again: true, unknown_signal: false }
     }
 }
 
@@ -89,30 +107,39 @@ impl Collector {
     pub(super) async fn send(
         &mut self,
         mut message: Vec<u8>,
+        signal: Signal,
         health: &ExporterHealth,
-    ) -> Result<Bytes, String> {
+    ) -> Result<Bytes, NotTaken> {
         if self.settings.protocol == OtlpProtocol::Grpc {
             let length = u32::try_from(message.len() - GRPC_PREFIX).map_err(|_| "batch too large")?;
             message[1..GRPC_PREFIX].copy_from_slice(&length.to_be_bytes());
         }
         let timeout = self.settings.timeout;
-        let result = tokio::time::timeout(timeout, self.send_until_taken(message.into(), health)).await;
+        let result =
+            tokio::time::timeout(timeout, self.send_until_taken(message.into(), signal, health)).await;
         result.unwrap_or_else(|_| {
             // Whatever made it silent, an old connection is not asked again.
             self.pool = pool(self.settings.protocol, self.connector.clone());
-            Err(format!("no answer within {timeout:?}"))
+            Err(format!("no answer within {timeout:?}").as_str().into())
         })
     }
 
     /// Tries until the collector answers for good; the caller sets the time. That it does not is known to
     /// `health` from the first try on.
-    async fn send_until_taken(&self, message: Bytes, health: &ExporterHealth) -> Result<Bytes, String> {
+    async fn send_until_taken(
+        &self,
+        message: Bytes,
+        signal: Signal,
+        health: &ExporterHealth,
+    ) -> Result<Bytes, NotTaken> {
         let mut pause = PAUSE;
         loop {
             match self.try_once(message.clone()).await {
                 Ok(answer) => return Ok(answer),
-                Err(refused) if !refused.again => return Err(refused.message),
-                Err(refused) => health.report(Err(&refused.message)),
+                Err(Refused { message, unknown_signal, again: false }) => {
+                    return Err(NotTaken { message, unknown_signal });
+                }
+                Err(refused) => health.report(signal, Err(&refused.message)),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -189,7 +216,8 @@ async fn http_answer(response: Response<Incoming>) -> Result<Bytes, Refused> {
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT
     );
-    Err(Refused { message: format!("HTTP status {}", status.as_u16()), again })
+    let unknown_signal = matches!(status, StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED);
+    Err(Refused { message: format!("HTTP status {}", status.as_u16()), again, unknown_signal })
 }
 
 async fn grpc_answer(response: Response<Incoming>) -> Result<Bytes, Refused> {
@@ -206,7 +234,8 @@ async fn grpc_answer(response: Response<Incoming>) -> Result<Bytes, Refused> {
             let message = format!("gRPC status {code}: {}", get("grpc-message").unwrap_or("no message"));
             // OTLP/gRPC: cancelled, deadline, aborted, out of range, unavailable and data loss may pass.
             let again = matches!(code, "1" | "4" | "10" | "11" | "14" | "15");
-            Err(Refused { message, again })
+            // `UNIMPLEMENTED`
+            Err(Refused { message, again, unknown_signal: code == "12" })
         }
         None => Err(Refused::for_good("an answer without a gRPC status: no OTLP/gRPC collector?".into())),
     }

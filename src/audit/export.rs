@@ -1,145 +1,117 @@
-//! The way of spans out of the process: a bounded queue, and a thread that sends what it holds. Owns what is
-//! dropped and when; not what a span says (`otlp`) or how a batch is sent (`collector`). Invariant: a slow,
-//! dead or absent collector costs spans, each of them counted, and never a call any time.
+//! The way of spans, log records and metrics out of the process: a bounded queue for each, and one thread that sends what
+//! they hold. Owns when something is sent and what is lost; not what an item says (`otlp`, `otlp_logs`,
+//! `otlp_metrics`) or how a batch is sent (`collector`). Invariant: a slow, dead or absent collector costs items, each
+//! of them counted by its signal, and never a call any time.
 
 use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
-use tokio::sync::Notify;
-
 use super::{
-    chain::Place, collector::Collector, health::ExporterHealth, otel_env::Settings, otlp, record::Record,
+    chain::Place,
+    collector::Collector,
+    health::ExporterHealth,
+    log_layer::{self, LogSink},
+    otel_env::{Exports, Settings, Signal},
+    otlp, otlp_logs, otlp_metrics,
+    queue::{BATCH_ITEMS, Piece, Queue},
+    record::Record,
     redact::Shown,
 };
 use crate::metrics::Metrics;
 
-/// Spans that may wait: more than a second at 20,000 calls a second.
-const MOST_SPANS: usize = 65_536;
-/// Bytes that they may take, since kept payloads are spans' attributes too.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
-/// Spans of one request.
-const BATCH_SPANS: usize = 2_048;
-/// Bytes of one request: collectors take 4 MiB over gRPC by default.
-const BATCH_BYTES: usize = 2 * 1024 * 1024;
-/// Spans are handed to the queue when they have grown to this many bytes, at the latest.
+/// Items are handed to the queue when they have grown to this many bytes, at the latest.
 const PIECE_BYTES: usize = 256 * 1024;
-/// How long the first span of a batch waits for more.
+/// How long the first item of a batch waits for more.
 const LINGER: Duration = Duration::from_millis(250);
 /// How long the end of the process waits for the last batches.
 const LAST_FLUSH: Duration = Duration::from_secs(2);
 
-/// Encoded spans.
-#[derive(Debug, Default)]
-struct Piece {
-    bytes: Vec<u8>,
-    spans: usize,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    pieces: VecDeque<Piece>,
-    spans: usize,
-    bytes: usize,
-    /// Spans of the batch that is being sent.
-    sending: usize,
-    stop: bool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: Mutex<Waiting>,
-    /// Something came into the empty queue, a batch is full, or it is time to stop.
-    changed: Notify,
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a piece, or gives back how many spans found no room.
-    fn push(&self, piece: Piece) -> usize {
-        let mut waiting = self.lock();
-        if waiting.spans + piece.spans > MOST_SPANS || waiting.bytes + piece.bytes.len() > MOST_BYTES {
-            return piece.spans;
-        }
-        let before = waiting.spans;
-        waiting.spans += piece.spans;
-        waiting.bytes += piece.bytes.len();
-        waiting.pieces.push_back(piece);
-        let worth_waking = before == 0 || (before < BATCH_SPANS && waiting.spans >= BATCH_SPANS);
-        drop(waiting);
-        if worth_waking {
-            self.changed.notify_one();
-        }
-        0
-    }
-
-    /// Takes the next batch; empty when nothing waits.
-    fn pop(&self) -> Piece {
-        let mut waiting = self.lock();
-        let mut batch = Piece::default();
-        while let Some(next) = waiting.pieces.front() {
-            let fits = batch.spans + next.spans <= BATCH_SPANS
-                && batch.bytes.len() + next.bytes.len() <= BATCH_BYTES;
-            if !fits && batch.spans > 0 {
-                break;
-            }
-            let Some(next) = waiting.pieces.pop_front() else { break };
-            waiting.spans -= next.spans;
-            waiting.bytes -= next.bytes.len();
-            batch.spans += next.spans;
-            if batch.bytes.is_empty() {
-                batch.bytes = next.bytes;
-            } else {
-                batch.bytes.extend_from_slice(&next.bytes);
-            }
-        }
-        waiting.sending = batch.spans;
-        batch
-    }
-}
-
-/// The recorder thread's end of the queue.
-pub(super) struct Exporter {
-    boot: String,
+/// The recorder thread's end of a queue.
+struct Feed {
+    signal: Signal,
     piece: Piece,
     queue: Arc<Queue>,
+}
+
+impl Feed {
+    /// Gives what was encoded to the queue.
+    fn hand_over(&mut self, metrics: &Metrics) {
+        if self.piece.items > 0 {
+            let room = self.piece.bytes.len();
+            let piece =
+                std::mem::replace(&mut self.piece, Piece { bytes: Vec::with_capacity(room), items: 0 });
+            metrics.otlp_dropped(self.signal, count(self.queue.push(piece)));
+        }
+    }
+}
+
+/// The recorder thread's end of the queues.
+pub(super) struct Exporter {
+    boot: String,
+    spans: Option<Feed>,
+    logs: Option<Feed>,
+    queues: Vec<(Signal, Arc<Queue>)>,
     health: Arc<ExporterHealth>,
     metrics: Arc<Metrics>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Exporter {
-    /// Starts the sending thread. `boot` becomes `service.instance.id`.
+    /// Starts the sending thread. `boot` becomes `service.instance.id`. From now on warnings of the process are
+    /// exported too.
     ///
     /// # Errors
     /// The settings cannot work, whatever the collector does.
-    pub(super) fn start(settings: Settings, boot: &str, metrics: &Arc<Metrics>) -> Result<Self, String> {
-        let resource = settings.resource_of(boot);
-        let collector = Collector::new(settings)?;
-        let queue = Arc::new(Queue::default());
+    pub(super) fn start(exports: Exports, boot: &str, metrics: &Arc<Metrics>) -> Result<Self, String> {
         let health = Arc::new(ExporterHealth::default());
-        let (end, ended) = mpsc::channel();
-        let sender = Sender {
-            queue: Arc::clone(&queue),
-            health: Arc::clone(&health),
-            metrics: Arc::clone(metrics),
-            collector,
-            resource,
+        let mut queues = Vec::new();
+        let mut lane = |signal, settings: Option<Settings>| -> Result<_, String> {
+            let Some(settings) = settings else { return Ok(None) };
+            let queue = Arc::new(Queue::default());
+            queues.push((signal, Arc::clone(&queue)));
+            Ok(Some(Sender {
+                signal,
+                queue,
+                health: Arc::clone(&health),
+                metrics: Arc::clone(metrics),
+                resource: settings.resource_of(boot),
+                collector: Collector::new(settings)?,
+            }))
         };
+        let spans = lane(Signal::Traces, exports.traces)?;
+        let logs = lane(Signal::Logs, exports.logs)?;
+        let points = lane(Signal::Metrics, exports.metrics)?;
+        let feed = |sender: &Sender| Feed {
+            signal: sender.signal,
+            piece: Piece::default(),
+            queue: Arc::clone(&sender.queue),
+        };
+        let (span_feed, log_feed) = (spans.as_ref().map(feed), logs.as_ref().map(feed));
+        let (end, ended) = mpsc::channel();
+        let (interval, broken) = (exports.interval, Arc::clone(&health));
         thread::Builder::new()
             .name("otlp".into())
-            .spawn(move || sender.run(end))
+            .spawn(move || {
+                log_layer::never_export_this_thread();
+                match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                    Ok(runtime) => runtime.block_on(send([spans, logs], points, interval)),
+                    Err(error) => broken.report(Signal::Traces, Err(&format!("no runtime: {error}"))),
+                }
+                // The other side is told that the thread is done.
+                drop(end);
+            })
             .map_err(|e| format!("the export thread cannot be started: {e}"))?;
+        if let Some(feed) = &log_feed {
+            log_layer::install(LogSink { queue: Arc::clone(&feed.queue), metrics: Arc::clone(metrics) });
+        }
         Ok(Self {
             boot: boot.to_owned(),
-            piece: Piece::default(),
-            queue,
+            spans: span_feed,
+            logs: log_feed,
+            queues,
             health,
             metrics: Arc::clone(metrics),
             ended,
@@ -150,45 +122,71 @@ impl Exporter {
         Arc::clone(&self.health)
     }
 
-    /// Encodes the spans of a record.
-    pub(super) fn add(&mut self, record: &Record, payloads: &[Shown<'_>; 2], place: Place) {
-        self.piece.spans += otlp::spans(&mut self.piece.bytes, &self.boot, record, payloads, place);
-        if self.piece.bytes.len() >= PIECE_BYTES {
-            self.hand_over();
+    /// Encodes a record; `line` is its line of the journal.
+    pub(super) fn add(&mut self, record: &Record, payloads: &[Shown<'_>; 2], place: Place, line: &[u8]) {
+        if let Some(feed) = &mut self.spans {
+            feed.piece.items += otlp::spans(&mut feed.piece.bytes, &self.boot, record, payloads, place);
+        }
+        if let Some(feed) = &mut self.logs {
+            otlp_logs::call(&mut feed.piece.bytes, &self.boot, record, place, line);
+            feed.piece.items += 1;
+        }
+        for feed in [&mut self.spans, &mut self.logs].into_iter().flatten() {
+            if feed.piece.bytes.len() >= PIECE_BYTES {
+                feed.hand_over(&self.metrics);
+            }
         }
     }
 
-    /// Gives what was encoded to the queue.
+    /// Gives what was encoded to the queues.
     pub(super) fn hand_over(&mut self) {
-        if self.piece.spans > 0 {
-            let room = self.piece.bytes.len();
-            let piece =
-                std::mem::replace(&mut self.piece, Piece { bytes: Vec::with_capacity(room), spans: 0 });
-            let dropped = self.queue.push(piece);
-            self.metrics.spans_dropped.inc_by(count(dropped));
+        for feed in [&mut self.spans, &mut self.logs].into_iter().flatten() {
+            feed.hand_over(&self.metrics);
         }
     }
 
     /// Sends what waits, for two seconds at most; the rest is dropped and counted.
     pub(super) fn stop(mut self) {
+        if self.logs.is_some() {
+            log_layer::remove();
+        }
         self.hand_over();
-        self.queue.lock().stop = true;
-        self.queue.changed.notify_one();
+        self.queues.iter().for_each(|(_, queue)| queue.stop());
         if self.ended.recv_timeout(LAST_FLUSH) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let waiting = self.queue.lock();
-            let spans = waiting.spans + waiting.sending;
-            self.metrics.spans_dropped.inc_by(count(spans));
-            tracing::warn!(spans, "the collector did not take the last spans in time");
+            for (signal, queue) in &self.queues {
+                let unsent = queue.unsent();
+                self.metrics.otlp_dropped(*signal, count(unsent));
+                if unsent > 0 {
+                    let what = signal.items();
+                    tracing::warn!(unsent, "the collector did not take the last {what} in time");
+                }
+            }
         }
     }
 }
 
-fn count(spans: usize) -> u64 {
-    u64::try_from(spans).unwrap_or(u64::MAX)
+pub(super) fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
 }
 
-/// The sending thread.
+/// Everything that the thread does: each signal at its own pace, so that one that is stuck holds up no other.
+async fn send([spans, logs]: [Option<Sender>; 2], points: Option<Sender>, interval: Duration) {
+    let queued = async |sender: Option<Sender>| {
+        if let Some(mut sender) = sender {
+            sender.send_all().await;
+        }
+    };
+    let measured = async {
+        if let Some(mut sender) = points {
+            sender.send_each(interval).await;
+        }
+    };
+    tokio::join!(queued(spans), queued(logs), measured);
+}
+
+/// Sends one signal.
 struct Sender {
+    signal: Signal,
     queue: Arc<Queue>,
     health: Arc<ExporterHealth>,
     metrics: Arc<Metrics>,
@@ -197,25 +195,17 @@ struct Sender {
 }
 
 impl Sender {
-    /// `end` is dropped when the thread is done, which tells the other side.
-    fn run(mut self, end: mpsc::Sender<()>) {
-        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime.block_on(self.send_all()),
-            Err(error) => self.health.report(Err(&format!("no runtime: {error}"))),
-        }
-        drop(end);
-    }
-
+    /// Sends what comes into the queue, until it is stopped and empty.
     async fn send_all(&mut self) {
         loop {
-            let (spans, stop) = {
+            let (items, stop) = {
                 let waiting = self.queue.lock();
-                (waiting.spans, waiting.stop)
+                (waiting.items, waiting.stop)
             };
-            match (spans, stop) {
+            match (items, stop) {
                 (0, true) => return,
                 (0, false) => self.queue.changed.notified().await,
-                (1..BATCH_SPANS, false) => {
+                (1..BATCH_ITEMS, false) => {
                     // Whether it was the time or the wake-up that ended the wait makes no difference.
                     tokio::time::timeout(LINGER, self.queue.changed.notified()).await.ok();
                     self.send_one().await;
@@ -227,51 +217,53 @@ impl Sender {
 
     async fn send_one(&mut self) {
         let batch = self.queue.pop();
-        let spans = count(batch.spans);
-        let mut message = self.collector.frame(batch.bytes.len() + 1_024);
-        otlp::request(&mut message, &self.resource, &batch.bytes);
-        drop(batch);
-        let result = self.collector.send(message, &self.health).await;
+        self.deliver(&batch.bytes, count(batch.items)).await;
         self.queue.lock().sending = 0;
+    }
+
+    /// Sends all metrics, at each interval and at the end.
+    async fn send_each(&mut self, interval: Duration) {
+        let start = SystemTime::now();
+        loop {
+            tokio::time::timeout(interval, self.queue.changed.notified()).await.ok();
+            let (stop, unwanted) = {
+                let waiting = self.queue.lock();
+                (waiting.stop, waiting.unwanted)
+            };
+            if !unwanted {
+                let mut all = Vec::new();
+                let points =
+                    otlp_metrics::points(&mut all, &self.metrics.encode_open(), start, SystemTime::now());
+                self.queue.lock().sending = points;
+                self.deliver(&all, count(points)).await;
+                self.queue.lock().sending = 0;
+            }
+            if stop {
+                return;
+            }
+        }
+    }
+
+    async fn deliver(&mut self, items: &[u8], number: u64) {
+        let mut message = self.collector.frame(items.len() + 1_024);
+        otlp::request(&mut message, &self.resource, items);
+        let result = self.collector.send(message, self.signal, &self.health).await;
         let dropped = match &result {
-            Ok(answer) => otlp::rejected(answer).min(spans),
-            Err(_) => spans,
+            Ok(answer) => otlp::rejected(answer).min(number),
+            Err(_) => number,
         };
-        self.metrics.spans_dropped.inc_by(dropped);
-        self.metrics.spans_exported.inc_by(spans - dropped);
-        self.health.report(result.as_ref().map(|_| ()).map_err(String::as_str));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn piece(spans: usize, bytes: usize) -> Piece {
-        Piece { bytes: vec![0; bytes], spans }
-    }
-
-    #[test]
-    fn the_queue_is_bounded_in_spans_and_bytes() {
-        let queue = Queue::default();
-        assert_eq!(queue.push(piece(MOST_SPANS, 1)), 0);
-        assert_eq!(queue.push(piece(3, 1)), 3);
-        assert_eq!(queue.pop().spans, MOST_SPANS);
-        assert_eq!(queue.push(piece(1, MOST_BYTES)), 0);
-        assert_eq!(queue.push(piece(1, 1)), 1);
-    }
-
-    #[test]
-    fn batches_stay_within_their_bounds() {
-        let queue = Queue::default();
-        for _ in 0..5 {
-            queue.push(piece(BATCH_SPANS / 2, 10));
+        self.metrics.otlp_dropped(self.signal, dropped);
+        self.metrics.otlp_exported(self.signal, number - dropped);
+        match result {
+            // Collectors of traces alone are common; that they are is no failure of theirs.
+            Err(why) if why.unknown_signal && self.signal != Signal::Traces => {
+                let what = self.signal.items();
+                tracing::info!("the collector has no place for {what}: no more are sent to it");
+                self.queue.lock().unwanted = true;
+                self.health.report(self.signal, Ok(()));
+            }
+            Err(why) => self.health.report(self.signal, Err(&why.message)),
+            Ok(_) => self.health.report(self.signal, Ok(())),
         }
-        let sizes: Vec<usize> = std::iter::repeat_with(|| queue.pop().spans).take(4).collect();
-        assert_eq!(sizes, [BATCH_SPANS, BATCH_SPANS, BATCH_SPANS / 2, 0]);
-        for _ in 0..3 {
-            queue.push(piece(1, BATCH_BYTES / 2));
-        }
-        assert_eq!([queue.pop().spans, queue.pop().spans], [2, 1]);
     }
 }

@@ -10,6 +10,8 @@ use std::{
     time::SystemTime,
 };
 
+use super::otel_env::Signal;
+
 /// Whether lines reach the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalState {
@@ -24,7 +26,7 @@ pub enum JournalState {
     },
 }
 
-/// Whether spans reach a collector.
+/// Whether what is exported reaches a collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExporterState {
     /// None is configured.
@@ -99,24 +101,26 @@ impl JournalHealth {
     }
 }
 
-/// The exporter's health: written by its thread.
+/// The exporter's health, by signal: written by its thread.
 #[derive(Debug, Default)]
-pub(super) struct ExporterHealth(Mutex<Failure>);
+pub(super) struct ExporterHealth(Mutex<[Failure; 3]>);
 
 impl ExporterHealth {
-    /// Takes the result of a batch; logs when it differs from the last one.
-    pub(super) fn report(&self, result: Result<(), &str>) {
-        let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes the result of a batch; logs when it differs from the last one of its signal.
+    pub(super) fn report(&self, signal: Signal, result: Result<(), &str>) {
+        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = &mut failures[signal as usize];
+        let what = signal.items();
         match (result, failure.is_some()) {
             (Err(message), false) => {
                 tracing::warn!(
                     error = message,
-                    "the collector takes no spans; calls go on, dropped spans are counted"
+                    "the collector takes no {what}; calls go on, dropped {what} are counted"
                 );
                 *failure = Some((message.to_owned(), SystemTime::now()));
             }
             (Ok(()), true) => {
-                tracing::info!("the collector takes spans again");
+                tracing::info!("the collector takes {what} again");
                 *failure = None;
             }
             _ => {}
@@ -124,7 +128,8 @@ impl ExporterHealth {
     }
 
     pub(super) fn state(&self) -> ExporterState {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        let failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match failures.iter().flatten().next() {
             Some((message, since)) => ExporterState::Failing { message: message.clone(), since: *since },
             None => ExporterState::Ok,
         }

@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     chain::GENESIS,
+    query,
     recorder::StartError,
     retention::Retention,
     segments,
@@ -213,9 +214,11 @@ impl Journal {
             self.rotate_at = self.good + self.rotate;
             return Ok(());
         }
+        let closed = self.good;
         (self.file, self.good, self.rotate_at) = (None, 0, self.rotate);
         (self.begun, self.rotated) = (SystemTime::now(), true);
         self.ready()?;
+        query::index_later(&self.path, closed);
         self.forget();
         Ok(())
     }

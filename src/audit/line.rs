@@ -4,19 +4,22 @@
 use std::time::Duration;
 
 use super::{
-    record::{Client, Edit, Failure, Record},
+    record::{Client, Edit, Failure, Received, Record},
     redact::Shown,
     text, tries,
 };
 
 /// Repairs that one record lists; `edits_omitted` counts the rest.
-const MOST_EDITS: usize = 256;
+pub(super) const MOST_EDITS: usize = 256;
 
 /// Appends everything between `time` and `prev`.
 pub(super) fn call(out: &mut Vec<u8>, record: &Record, payloads: &[Shown<'_>; 2], lost: u64) {
     members(out, record);
     payload(out, b",\"arguments\":", &payloads[0]);
     payload(out, b",\"result\":", &payloads[1]);
+    if let Some(message) = &record.received {
+        received(out, message);
+    }
     tries::write(out, record);
     if lost > 0 {
         whole(out, b",\"lost\":", Some(lost));
@@ -175,6 +178,36 @@ fn failure(out: &mut Vec<u8>, failure: Option<&Failure>) {
     optional(out, b"{\"reason\":", failure.reason);
     whole(out, b",\"code\":", failure.code);
     optional(out, b",\"message\":", Some(&failure.message));
+    out.push(b'}');
+}
+
+/// The message as it was received, of any length that was kept.
+fn received(out: &mut Vec<u8>, message: &Received) {
+    out.extend_from_slice(b",\"received\":{\"path\":");
+    text::whole_string(out, &message.path);
+    out.extend_from_slice(b",\"headers\":");
+    list(out, &message.headers, |out, (name, value)| {
+        out.push(b'[');
+        text::whole_string(out, name);
+        out.push(b',');
+        text::whole_string(out, value);
+        out.push(b']');
+    });
+    out.extend_from_slice(b",\"body\":");
+    match &message.body {
+        Some(body) => text::whole_string(out, body),
+        None => null(out),
+    }
+    flag(out, b",\"masked\":", message.masked);
+    out.extend_from_slice(b",\"forwarded\":");
+    match &message.forwarded {
+        Some(sha256) => {
+            out.push(b'"');
+            text::hex(out, sha256);
+            out.push(b'"');
+        }
+        None => null(out),
+    }
     out.push(b'}');
 }
 

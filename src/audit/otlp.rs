@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     chain::Place,
-    line::{edit_list, upstream_time},
+    line::{MOST_EDITS, edit_list, upstream_time},
     protobuf as pb,
     record::{Attempt, Failure, Outcome, Record},
     redact::Shown,
@@ -34,6 +34,9 @@ const CLIENT: u64 = 3;
 const SAMPLED: u32 = 0x001;
 const KNOWN_REMOTE: u32 = 0x100;
 const REMOTE: u32 = 0x200;
+
+/// The address of what is in this process.
+const BUILT_IN: &str = "builtin";
 
 /// JSON-RPC codes that blame the caller: no error of a SERVER span (semantic conventions, MCP, span status).
 const CALLERS_FAULT: [i64; 5] = [-32_700, -32_600, -32_601, -32_602, -32_002];
@@ -173,6 +176,7 @@ fn server_span(out: &mut Vec<u8>, boot: &str, r: &Record, payloads: &[Shown<'_>;
     chain(out, boot, place);
     payload(out, &payloads[0], "smartgate.arguments.sha256", "gen_ai.tool.call.arguments");
     payload(out, &payloads[1], "smartgate.result.sha256", "gen_ai.tool.call.result");
+    repairs(out, r);
     if let Some((trace_id, span_id)) = r.link {
         pb::message(out, 13, |out| {
             pb::bytes(out, 1, &trace_id);
@@ -201,10 +205,14 @@ fn client_span(out: &mut Vec<u8>, r: &Record, attempt: &Attempt) {
     mcp_attributes(out, r, error, version);
     code(out, error.and_then(|e| e.parse().ok()));
     string(out, "server.address", &attempt.server_address);
-    // What is built in is reached over no network.
-    if attempt.server_port != 0 {
-        over_http(out);
-        integer(out, "server.port", attempt.server_port.into());
+    match (attempt.server_port, &*attempt.server_address) {
+        // What is built in is reached over nothing, and a command over its input and output.
+        (0, BUILT_IN) => {}
+        (0, _) => string(out, "network.transport", "pipe"),
+        (port, _) => {
+            over_http(out);
+            integer(out, "server.port", port.into());
+        }
     }
     maybe(out, "smartgate.upstream", r.upstream.as_deref());
     if let Some(status) = attempt.status {
@@ -325,6 +333,36 @@ fn payload(out: &mut Vec<u8>, payload: &Shown<'_>, hash: &str, content: &str) {
     if let Some(value) = value {
         attribute(out, SPAN_ATTRIBUTES, content, |out| pb::bytes(out, 1, value));
     }
+}
+
+/// `Span.events`: what was repaired, when the message came. Rules that moved whole parts of it have no path.
+fn repairs(out: &mut Vec<u8>, r: &Record) {
+    let whole = r.normalized.iter().filter(|rule| !r.edits.iter().any(|edit| edit.rule == **rule));
+    for rule in whole {
+        repair(out, r.time, rule, &[]);
+    }
+    for edit in r.edits.iter().take(MOST_EDITS) {
+        let path = text::bounded(&edit.path).0;
+        repair(out, r.time, edit.rule, &[("path", path), ("from", edit.from), ("to", edit.to)]);
+    }
+    if r.edits.len() > MOST_EDITS {
+        pb::integer(out, 12, u64::try_from(r.edits.len() - MOST_EDITS).unwrap_or(u64::MAX));
+    }
+}
+
+fn repair(out: &mut Vec<u8>, time: SystemTime, rule: &str, details: &[(&str, &str)]) {
+    pb::message(out, 11, |out| {
+        pb::fixed64(out, 1, nanos(time.duration_since(UNIX_EPOCH).unwrap_or_default()));
+        pb::bytes(out, 2, b"smartgate.repair");
+        for (name, value) in [("rule", rule)].iter().chain(details) {
+            pb::message(out, 3, |out| {
+                pb::head(out, 1, "smartgate.repair.".len() + name.len());
+                out.extend_from_slice(b"smartgate.repair.");
+                out.extend_from_slice(name.as_bytes());
+                pb::message(out, 2, |out| pb::bytes(out, 1, value.as_bytes()));
+            });
+        }
+    });
 }
 
 /// Whether the gateway's side failed. A client that leaves, and a caller's own fault, are no failure of ours.

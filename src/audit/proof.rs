@@ -8,7 +8,12 @@ use std::{
 };
 
 use super::{
-    chain::Place, collector::Collector, health::ExporterHealth, otel_env::Settings, otlp, recorder::Recorder,
+    chain::Place,
+    collector::Collector,
+    health::ExporterHealth,
+    otel_env::{Settings, Signal},
+    otlp,
+    recorder::Recorder,
     worker::Message,
 };
 
@@ -93,7 +98,7 @@ impl Recorder {
             let fresh = ExporterHealth::default();
             let health = self.shared.exporter.as_deref().unwrap_or(&fresh);
             let result = send(settings, proven, health);
-            health.report(result.as_ref().copied().map_err(String::as_str));
+            health.report(Signal::Traces, result.as_ref().copied().map_err(String::as_str));
             result
         });
         let mut proof = self.proof_mut();
@@ -129,7 +134,7 @@ fn send(settings: Settings, proven: &Proven, health: &ExporterHealth) -> Result<
     otlp::request(&mut message, &resource, &span);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
-    let answer = runtime.block_on(collector.send(message, health))?;
+    let answer = runtime.block_on(collector.send(message, Signal::Traces, health)).map_err(|e| e.message)?;
     match otlp::rejected(&answer) {
         0 => Ok(()),
         _ => Err("it was rejected".into()),

@@ -198,6 +198,7 @@ fn read<'a>(line: Line<'a>, head: &Head<'_>, hash: [u8; 64]) -> Option<Recalled<
         attempts: tries,
         request_bytes: line.request_bytes,
         response_bytes: line.response_bytes,
+        received: None,
         arguments: Payload::None,
         result: Payload::None,
         tokens: line.tokens.map(|t| Tokens { input: t.input, output: t.output, saved: t.saved }),

@@ -47,7 +47,7 @@ impl Outcome {
 
     /// The name used in records and metric labels.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::ToolError => "tool_error",
@@ -96,7 +96,26 @@ pub enum Payload {
         bytes: Vec<u8>,
         /// True when the payload was longer than what is kept.
         truncated: bool,
+        /// `capture = "full"`: it is shown as it is.
+        full: bool,
     },
+}
+
+/// The message as it was received: what `smartgate replay` runs again. Kept under `capture = "full"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Path of the request.
+    pub path: String,
+    /// The headers that decide over a message; no credentials, no session.
+    pub headers: Vec<(String, String)>,
+    /// The body, whole; `None` if it is too long to be kept or is no UTF-8.
+    pub body: Option<String>,
+    /// Whether credentials of the gateway were masked in it.
+    pub masked: bool,
+    /// SHA-256 of the body that went out for it; `None` if none did.
+    pub forwarded: Option<[u8; 32]>,
+    /// Whether it is not known yet if the message may be kept; then it is not.
+    pub undecided: bool,
 }
 
 /// Why a call failed.
@@ -209,6 +228,8 @@ pub struct Record {
     pub arguments: Payload,
     /// What is kept of the result.
     pub result: Payload,
+    /// The message as it was received, if that is kept.
+    pub received: Option<Received>,
     /// Where the tool is built in or a budget applies: what it worked on and gave back.
     pub tokens: Option<Tokens>,
     /// `1.1` or `2`.
@@ -251,9 +272,15 @@ impl Record {
             Payload::Kept { bytes, .. } => bytes.len(),
             Payload::None | Payload::Hash(_) => 0,
         };
+        let received = self.received.as_ref().and_then(|r| r.body.as_ref()).map_or(0, String::len);
         let edits = self.edits.len() * size_of::<Edit>();
         let attempts = self.attempts.len() * size_of::<Attempt>();
-        let total = size_of::<Self>() + payload(&self.arguments) + payload(&self.result) + edits + attempts;
+        let total = size_of::<Self>()
+            + payload(&self.arguments)
+            + payload(&self.result)
+            + received
+            + edits
+            + attempts;
         u64::try_from(total).unwrap_or(u64::MAX)
     }
 }

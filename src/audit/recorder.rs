@@ -18,16 +18,17 @@ use super::{
     chain::{Chain, Start},
     checkpoint::Checkpoints,
     export::Exporter,
+    feed::Feed,
     health::{ExporterHealth, ExporterState, JournalHealth, JournalState, Step},
     journal::Journal,
-    otel_env::Settings,
+    otel_env::{Exports, Settings},
     proof::Proof,
     record::{Outcome, Record},
     redact::Masks,
     sync::Syncer,
     worker::{Message, Worker},
 };
-use crate::{config, metrics::Metrics};
+use crate::{config, metrics::Metrics, secrets};
 
 /// Bytes of records that may wait: about 80,000 records without payloads, some seconds at full speed.
 const BACKLOG: u64 = 64 * 1024 * 1024;
@@ -107,6 +108,7 @@ pub(super) struct Shared {
     pub(super) lost: AtomicU64,
     pub(super) health: JournalHealth,
     pub(super) masks: ArcSwap<Masks>,
+    pub(super) feed: Feed,
     pub(super) metrics: Arc<Metrics>,
     pub(super) exporter: Option<Arc<ExporterHealth>>,
     /// How the collector is reached, for the self-test.
@@ -140,7 +142,42 @@ impl RecorderThread {
     }
 }
 
+/// Records that are handed to whoever asks instead of being written.
+#[derive(Debug)]
+pub struct Unwritten {
+    receiver: mpsc::Receiver<Message>,
+    shared: Arc<Shared>,
+}
+
+impl Unwritten {
+    /// The next record; `None` if none has been handed over.
+    pub fn take(&mut self) -> Option<Box<Record>> {
+        let Ok(Message::Record(record)) = self.receiver.try_recv() else { return None };
+        self.shared.pending.fetch_sub(record.weight(), Ordering::Relaxed);
+        Some(record)
+    }
+}
+
 impl Recorder {
+    /// A recorder without a journal and a thread.
+    #[must_use]
+    pub fn unwritten(metrics: Arc<Metrics>) -> (Self, Unwritten) {
+        let shared = Arc::new(Shared {
+            pending: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            health: JournalHealth::default(),
+            masks: ArcSwap::from_pointee(Masks::none()),
+            feed: Feed::new(""),
+            metrics,
+            exporter: None,
+            proving: None,
+            proof: Mutex::default(),
+            deny: false,
+        });
+        let (sender, receiver) = mpsc::channel();
+        (Self { sender, shared: Arc::clone(&shared) }, Unwritten { receiver, shared })
+    }
+
     /// Opens and locks the journal, writes its `start` record and starts the thread (and the exporter's, if
     /// `telemetry.otlp` is set). Must not be called on an async worker: it reads and writes files.
     ///
@@ -153,14 +190,14 @@ impl Recorder {
         metrics: Arc<Metrics>,
     ) -> Result<(Self, RecorderThread), StartError> {
         let refused = |error| StartError::Io(audit.journal.path.clone(), error);
-        let export = Settings::resolve(telemetry).map_err(StartError::Exporter)?;
+        let exports = Exports::resolve(telemetry).map_err(StartError::Exporter)?;
         let mut checkpoints = Checkpoints::of(audit).map_err(StartError::SigningKey)?;
         let (mut journal, end) = Journal::open(&audit.journal)?;
         let mut chain = Chain::new(end.prev);
-        let proving = export.clone();
-        let exporter = match export {
-            Some(settings) => {
-                Some(Exporter::start(settings, chain.boot(), &metrics).map_err(StartError::Exporter)?)
+        let proving = exports.as_ref().and_then(|e| e.traces.clone());
+        let exporter = match exports {
+            Some(exports) => {
+                Some(Exporter::start(exports, chain.boot(), &metrics).map_err(StartError::Exporter)?)
             }
             None => None,
         };
@@ -169,6 +206,7 @@ impl Recorder {
             lost: AtomicU64::new(0),
             health: JournalHealth::default(),
             masks: ArcSwap::from_pointee(Masks::of(audit)),
+            feed: Feed::new(chain.boot()),
             metrics,
             exporter: exporter.as_ref().map(Exporter::health),
             proving,
@@ -191,17 +229,17 @@ impl Recorder {
 
     /// Takes a finished call. Never blocks.
     pub fn record(&self, record: impl Into<Box<Record>>) {
-        let record = record.into();
+        let mut record = record.into();
         let weight = record.weight();
         let waiting = self.shared.pending.fetch_add(weight, Ordering::Relaxed);
         if waiting > BACKLOG && self.shared.may_drop(&record) {
             self.shared.pending.fetch_sub(weight, Ordering::Relaxed);
-            self.shared.lose(&record);
-        } else if let Err(mpsc::SendError(Message::Record(record))) =
+            self.shared.lose(&mut record);
+        } else if let Err(mpsc::SendError(Message::Record(mut record))) =
             self.sender.send(Message::Record(record))
         {
             self.shared.health.dead();
-            self.shared.lose(&record);
+            self.shared.lose(&mut record);
         }
     }
 
@@ -217,6 +255,12 @@ impl Recorder {
     /// Takes `capture` and `redact` of a reloaded configuration; the journal's own settings need a restart.
     pub fn reconfigure(&self, audit: &config::Audit) {
         self.shared.masks.store(Arc::new(Masks::of(audit)));
+    }
+
+    /// The last lines, for the admin pages.
+    #[must_use]
+    pub fn feed(&self) -> &Feed {
+        &self.shared.feed
     }
 
     /// What `/readyz` tells.
@@ -246,7 +290,8 @@ impl Shared {
         !self.deny || record.outcome == Outcome::Rejected
     }
 
-    fn lose(&self, record: &Record) {
+    fn lose(&self, record: &mut Record) {
+        record.each_text(secrets::changed);
         self.lost.fetch_add(1, Ordering::Relaxed);
         self.metrics.journal_lost.inc();
         self.metrics.observe(record);

@@ -1,21 +1,32 @@
-//! What of a payload is shown in records and spans. Owns masking; not which payloads the pipeline keeps.
-//! Invariant: where masking is asked for and cannot be done, nothing but the hash is shown.
+//! What of a payload is shown in records and spans. Owns which strings of it are masked; what a secret looks like is
+//! `secrets`'. Invariants: where masking is asked for and cannot be done, nothing but the hash is shown; what is masked
+//! is still JSON, and what is not keeps its bytes.
 
 use std::borrow::Cow;
 
-use super::record::Payload;
-use crate::config::{Audit, Capture, Globs};
+use super::{record::Payload, text};
+use crate::{
+    config::{Audit, Globs},
+    secrets,
+};
 
 /// Stands for a masked value.
 const MASK: &[u8] = b"\"***\"";
+/// Texts within texts that are looked into as JSON.
+const LEVELS: u8 = 4;
 
-/// Which members of kept payloads are masked; `None` masks nothing.
+/// Which members of kept payloads are masked by their names.
 #[derive(Debug)]
-pub(super) struct Masks(Option<Globs>);
+pub(super) struct Masks(Globs);
 
 impl Masks {
+    /// For records that nobody writes.
+    pub(super) fn none() -> Self {
+        Self(Globs::default())
+    }
+
     pub(super) fn of(audit: &Audit) -> Self {
-        Self((audit.capture != Capture::Full).then(|| audit.redact.clone()))
+        Self(audit.redact.clone())
     }
 
     /// Names are compared as they are and in lower case, so that `*token*` also covers `accessToken`.
@@ -42,12 +53,12 @@ pub(super) fn show<'a>(payload: &'a Payload, masks: &Masks) -> Shown<'a> {
     match payload {
         Payload::None => Shown::None,
         Payload::Hash(sha256) => Shown::Hash(sha256),
-        Payload::Kept { sha256, bytes, truncated } => {
+        Payload::Kept { sha256, bytes, truncated, full } => {
             let json = !truncated && is_json(bytes);
-            let value = match &masks.0 {
-                Some(globs) => json.then(|| Cow::Owned(mask(bytes, globs))),
-                None if json => Some(one_line(bytes)),
-                None => Some(Cow::Owned(as_string(bytes))),
+            let value = match (full, json) {
+                (false, json) => json.then(|| Cow::Owned(mask(bytes, &masks.0, LEVELS))),
+                (true, true) => Some(one_line(bytes)),
+                (true, false) => Some(Cow::Owned(as_string(bytes))),
             };
             Shown::Kept { sha256, value, truncated: *truncated }
         }
@@ -69,29 +80,37 @@ fn one_line(json: &[u8]) -> Cow<'_, [u8]> {
 }
 
 fn as_string(bytes: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(bytes.len() + 2);
-    super::text::whole_string(&mut text, &String::from_utf8_lossy(bytes));
-    text
+    let mut out = Vec::with_capacity(bytes.len() + 2);
+    text::whole_string(&mut out, &String::from_utf8_lossy(bytes));
+    out
 }
 
-/// Copies valid JSON, with the values of hidden members replaced. Everything else keeps its bytes. Linear.
-fn mask(json: &[u8], globs: &Globs) -> Vec<u8> {
+/// Copies valid JSON without what is hidden by its name or looks like a secret. Everything else keeps its bytes.
+fn mask(json: &[u8], globs: &Globs, levels: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
         match byte {
             b'"' => {
                 let end = string_end(json, at);
-                out.extend_from_slice(&json[at..end]);
+                let name = &json[at..end];
+                string(&mut out, name, globs, levels);
                 let colon = skip_space(json, end);
-                let hidden = json.get(colon) == Some(&b':') && is_hidden(&json[at..end], globs);
-                at = if hidden {
-                    out.push(b':');
-                    out.extend_from_slice(MASK);
-                    value_end(json, skip_space(json, colon + 1))
-                } else {
-                    end
-                };
+                at = end;
+                if json.get(colon) == Some(&b':') {
+                    let from = skip_space(json, colon + 1);
+                    if is_hidden(name, globs) || is_named(name, json, from) {
+                        out.push(b':');
+                        out.extend_from_slice(MASK);
+                        at = value_end(json, from);
+                    }
+                }
+            }
+            b'0'..=b'9' => {
+                let end =
+                    at + json[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'.').count();
+                number(&mut out, &json[at..end]);
+                at = end;
             }
             b'\n' | b'\r' => {
                 out.push(b' ');
@@ -104,6 +123,46 @@ fn mask(json: &[u8], globs: &Globs) -> Vec<u8> {
         }
     }
     out
+}
+
+/// A string, which may be a text of JSON itself.
+fn string(out: &mut Vec<u8>, token: &[u8], globs: &Globs, levels: u8) {
+    let inner = &token[1..token.len() - 1];
+    let decoded = match std::str::from_utf8(inner) {
+        Ok(text) if !inner.contains(&b'\\') => Cow::Borrowed(text),
+        // A lone surrogate is no text; what stands around it is looked at all the same.
+        _ => serde_json::from_slice(token).unwrap_or_else(|_| String::from_utf8_lossy(inner)),
+    };
+    let nested = levels > 0
+        && matches!(decoded.trim_start().as_bytes(), [b'{' | b'[', ..])
+        && is_json(decoded.as_bytes());
+    let changed = if nested {
+        let masked = String::from_utf8_lossy(&mask(decoded.as_bytes(), globs, levels - 1)).into_owned();
+        // Line breaks became blanks; where nothing else changed, the text stays as it was.
+        (masked != String::from_utf8_lossy(&one_line(decoded.as_bytes()))).then_some(masked)
+    } else {
+        secrets::changed(&decoded)
+    };
+    match changed {
+        Some(masked) => text::whole_string(out, &masked),
+        None => out.extend_from_slice(token),
+    }
+}
+
+/// A number that may be a card's.
+fn number(out: &mut Vec<u8>, number: &[u8]) {
+    let is_secret = std::str::from_utf8(number).is_ok_and(|n| n.len() > 12 && secrets::changed(n).is_some());
+    out.extend_from_slice(if is_secret { MASK } else { number });
+}
+
+/// Whether a member's name says that its string is a secret.
+fn is_named(name: &[u8], json: &[u8], value: usize) -> bool {
+    if json.get(value) != Some(&b'"') {
+        return false;
+    }
+    let decode = |token: &[u8]| serde_json::from_slice::<String>(token).ok();
+    let (name, value) = (decode(name), decode(&json[value..string_end(json, value)]));
+    name.zip(value).is_some_and(|(name, value)| secrets::is_named(&name, &value))
 }
 
 fn is_hidden(key: &[u8], globs: &Globs) -> bool {
@@ -159,11 +218,11 @@ mod tests {
     use super::*;
 
     fn masks() -> Masks {
-        Masks(Some(Globs::new(["authorization", "password", "*token*", "*secret*"])))
+        Masks(Globs::new(["authorization", "password", "*token*", "*secret*"]))
     }
 
     fn kept(text: &str, truncated: bool) -> Payload {
-        Payload::Kept { sha256: [1; 32], bytes: text.into(), truncated }
+        Payload::Kept { sha256: [1; 32], bytes: text.into(), truncated, full: false }
     }
 
     fn shown(text: &str, masks: &Masks) -> Option<String> {
@@ -200,19 +259,33 @@ mod tests {
     }
 
     #[test]
-    fn without_masks_text_is_shown_on_one_line() {
-        let full = Masks(None);
-        assert_eq!(shown("{\"password\":\r\n1}", &full).unwrap(), "{\"password\":  1}");
-        let cut = kept("{\"a\":\"\n", true);
-        let Shown::Kept { value: Some(value), truncated: true, .. } = show(&cut, &full) else { panic!() };
+    fn what_is_kept_in_full_is_shown_on_one_line() {
+        let full = |text: &str, truncated| Payload::Kept {
+            sha256: [1; 32],
+            bytes: text.into(),
+            truncated,
+            full: true,
+        };
+        let whole = full("{\"password\":\r\n1}", false);
+        let Shown::Kept { value: Some(value), .. } = show(&whole, &masks()) else { panic!() };
+        assert_eq!(&*value, b"{\"password\":  1}");
+        let cut = full("{\"a\":\"\n", true);
+        let Shown::Kept { value: Some(value), truncated: true, .. } = show(&cut, &masks()) else { panic!() };
         assert_eq!(&*value, br#""{\"a\":\"\n""#);
+    }
+
+    #[test]
+    fn secrets_are_masked_by_their_looks_and_inside_texts() {
+        let text = r#"{"ada@example.org":1,"n":[4111111111111111,4111111111111112],"key":{"api_key":"9f8a7b6c5d4e3f2a1b0c"},"t":"{\"password\":\"x\\ny\",\"n\":1}","u":"\u0061da\u0040example.org"}"#;
+        let masked = r#"{"***":1,"n":["***",4111111111111112],"key":{"api_key":"***"},"t":"{\"password\":\"***\",\"n\":1}","u":"***"}"#;
+        assert_eq!(shown(text, &masks()).unwrap(), masked);
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
             "[\\x00-\\x7fé\"\\\\{}:,]{0,8}".prop_map(Value::from),
         ];
         let key = prop_oneof!["[a-z\"\\\\:]{0,6}", Just("password".to_owned()), Just("aTokenb".to_owned())];

@@ -15,7 +15,7 @@ pub use super::text::time;
 use super::{
     collector::Collector,
     health::ExporterHealth,
-    otel_env::Settings,
+    otel_env::{Exports, Settings, Signal},
     otlp,
     recall::{self, Head},
     segments,
@@ -94,7 +94,7 @@ pub fn newest_boot(file: &Path) -> Option<String> {
 /// # Errors
 /// What is wrong with a line or the settings, or why the collector did not take a batch.
 pub fn resend(files: &[PathBuf], range: &Range, telemetry: &Telemetry) -> Result<Sent, String> {
-    let settings = Settings::resolve(telemetry)?.ok_or("no collector is named")?;
+    let settings = Exports::resolve(telemetry)?.and_then(|e| e.traces).ok_or("no collector is named")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
     runtime.block_on(async {
@@ -181,14 +181,15 @@ impl Resend<'_> {
         }
         let mut message = self.collector.frame(bytes.len() + 1_024);
         otlp::request(&mut message, &self.settings.resource_of(&boot), &bytes);
-        let mut result = self.collector.send(message.clone(), &self.health).await;
+        let mut result = self.collector.send(message.clone(), Signal::Traces, &self.health).await;
         for _ in 1..TRIES {
             if result.is_ok() {
                 break;
             }
-            result = self.collector.send(message.clone(), &self.health).await;
+            result = self.collector.send(message.clone(), Signal::Traces, &self.health).await;
         }
-        let answer = result.map_err(|why| {
+        let answer = result.map_err(|not_taken| {
+            let why = not_taken.message;
             format!("the collector took nothing of the batch up to seq {last_seq} of boot {boot}: {why}; sending the range again is safe")
         })?;
         self.sent.spans += spans as u64;

@@ -25,6 +25,7 @@ use super::{
     redact,
     sync::Syncer,
 };
+use crate::secrets;
 
 /// Records are gathered for this long, so that a busy process wakes the thread a hundred times a second at most:
 /// each time it takes a processor away from the calls. Not with `fsync = "0s"`, where nothing may wait.
@@ -144,7 +145,7 @@ impl Worker {
     /// False when told to stop.
     fn take(&mut self, message: Message) -> bool {
         match message {
-            Message::Record(record) => self.record(&record),
+            Message::Record(mut record) => self.record(&mut record),
             // Whoever asked may be gone.
             Message::Prove(answer) => drop(answer.send(self.prove())),
             Message::Stop => return false,
@@ -152,16 +153,19 @@ impl Worker {
         true
     }
 
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &mut Record) {
+        record.each_text(secrets::changed);
         self.shared.metrics.observe(record);
         let masks = self.shared.masks.load();
         let payloads = [&record.arguments, &record.result].map(|p| redact::show(p, &masks));
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        let from = self.journal.buffer().len();
         let place = self.chain.call(self.journal.buffer(), record, &payloads, lost);
+        self.shared.feed.push(&self.journal.buffer()[from..]);
         self.added();
         self.weight += record.weight();
         if let Some(exporter) = &mut self.exporter {
-            exporter.add(record, &payloads, place);
+            exporter.add(record, &payloads, place, &self.journal.buffer()[from..]);
         }
     }
 

@@ -19,8 +19,10 @@ pub mod index;
 pub mod key;
 pub mod normalize;
 pub mod pin;
+pub mod replay;
 pub mod schema;
 pub mod serve;
+mod table;
 pub mod tools;
 
 use crate::upstream::stdio::warden;
@@ -34,7 +36,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["health", "init", "inject", "replay"];
+const LATER: &[&str] = &["health", "init", "inject"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -49,8 +51,10 @@ struct Cli {
 enum Command {
     /// Run the gateway
     Serve(serve::Args),
-    /// Read journals: verify; later tail, query and stats
-    Audit(audit::Args),
+    /// Read journals: tail, query, stats, verify
+    Audit(Box<audit::Args>),
+    /// Show what another configuration would have done with recorded calls
+    Replay(Box<replay::Args>),
     /// Find all problems of configuration files
     Check(check::Args),
     /// Make bearer keys
@@ -90,7 +94,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(command: Command) -> ExitCode {
     match command {
         Command::Serve(args) => serve::run(&args),
-        Command::Audit(args) => audit::run(args),
+        Command::Audit(args) => audit::run(*args),
+        Command::Replay(args) => replay::run(*args),
         Command::Check(args) => check::run(args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),

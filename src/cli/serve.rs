@@ -1,18 +1,16 @@
 //! `smartgate serve`: which configuration the flags and the file make, what is printed at the start, and the
 //! runtime that [`app`] runs in.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 
-use super::{
-    FAILURE, USAGE,
-    connect::{self, Endpoints},
-    print,
-};
+use super::{FAILURE, USAGE, print};
 use crate::{
     app,
     config::{self, CliOverrides, Config, Loaded, Problems},
+    hosts::{self, Endpoints},
+    pages::Listening,
     telemetry,
 };
 
@@ -94,12 +92,17 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 /// Tells where the gateway listens and what to paste into a host.
-fn greet(config: &Config, listen: SocketAddr, admin: SocketAddr) {
+fn greet(config: &Config, at: Listening) {
     let mut config = config.clone();
-    config.server.listen = listen;
+    config.server.listen = at.mcp;
     let endpoints = Endpoints::of(&config);
-    let block = connect::block("generic", &endpoints).unwrap_or_default();
-    let text = format!("endpoint  {}\nadmin     http://{admin}/readyz\n\n{block}\n", endpoints.url);
+    let block = hosts::block("generic", &endpoints).unwrap_or_default();
+    let admin = if config.admin.key.is_some() || at.admin.ip().to_canonical().is_loopback() {
+        format!("http://{}/activity", at.admin)
+    } else {
+        format!("http://{}/readyz (pages are off: they need admin.key on this address)", at.admin)
+    };
+    let text = format!("endpoint  {}\nadmin     {admin}\n\n{block}\n", endpoints.url);
     // A closed stdout is no reason not to serve.
     let _: ExitCode = print(&text);
 }

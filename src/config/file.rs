@@ -99,7 +99,7 @@ pub(super) struct File {
     /// The listener for MCP clients.
     #[serde(default)]
     pub(super) server: Server,
-    /// The listener for health, readiness and metrics.
+    /// The listener for health, readiness, metrics and the admin pages.
     #[serde(default)]
     pub(super) admin: Admin,
     /// Who may call.
@@ -181,9 +181,11 @@ pub(super) struct ServerTls {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Admin {
-    /// Address of `/healthz`, `/readyz` and `/metrics`.
+    /// Address of `/healthz`, `/readyz`, `/metrics` and the pages: `/activity`, `/connect`, `/api`.
     #[schemars(extend("default" = ADMIN_LISTEN))]
     pub(super) listen: Option<At<AddressText>>,
+    /// What the pages and their API ask for; `/healthz`, `/readyz` and `/metrics` never do. Without it, the pages are there on a loopback address only.
+    pub(super) key: Option<At<SecretText>>,
 }
 
 /// `[auth]`
@@ -597,7 +599,11 @@ pub(super) struct Audit {
     /// What is kept of arguments and results.
     #[schemars(extend("default" = CAPTURE))]
     pub(super) capture: Option<At<Capture>>,
-    /// Globs over names of members and headers whose values are masked.
+    /// The same for the tools that a glob matches (public names); the last match wins.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub(super) capture_tools: BTreeMap<String, At<Capture>>,
+    /// Globs over names of members whose values are masked, beside what looks like a secret by itself.
     #[schemars(extend("default" = REDACT))]
     pub(super) redact: Option<Vec<At<GlobText>>>,
     /// Ed25519 key that signs checkpoints, as `smartgate audit keygen` makes it. Without one they are not signed.
@@ -652,7 +658,7 @@ pub(super) enum Capture {
     None,
     /// SHA-256.
     Hash,
-    /// The payload, with what `redact` names masked.
+    /// The payload; what `redact` names, and what looks like a secret, is masked.
     Redacted,
     /// The payload; only the gateway's own credentials are masked.
     Full,
@@ -662,7 +668,7 @@ pub(super) enum Capture {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Telemetry {
-    /// Where spans go. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`; nothing is exported without either.
+    /// Where spans, metrics and logs go. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`; nothing is exported without either.
     pub(super) otlp: Option<At<UrlText>>,
     /// How they go there. Default: `OTEL_EXPORTER_OTLP_PROTOCOL`, else `grpc` (`http/protobuf` on port 4318).
     #[schemars(extend("default" = OTLP_PROTOCOL))]
@@ -674,10 +680,10 @@ pub(super) struct Telemetry {
     /// `service.name` of the spans. Default: `OTEL_SERVICE_NAME`, else `smartgate`.
     #[schemars(extend("default" = SERVICE_NAME))]
     pub(super) service_name: Option<At<String>>,
-    /// Export of metrics; not in this version, which serves them at `/metrics`.
+    /// Whether the metrics of `/metrics` are exported too, every `OTEL_METRIC_EXPORT_INTERVAL`.
     #[schemars(extend("default" = true))]
     pub(super) metrics: Option<At<bool>>,
-    /// Export of logs; not in this version, which writes them to stderr.
+    /// Whether audit records, and the process's own warnings and errors, are exported as log records too.
     #[schemars(extend("default" = true))]
     pub(super) logs: Option<At<bool>>,
 }

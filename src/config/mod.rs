@@ -82,11 +82,13 @@ pub struct ServerTls {
     pub client_ca: Option<PathBuf>,
 }
 
-/// `[admin]`: health, readiness and metrics.
+/// `[admin]`: health, readiness, metrics and pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admin {
     /// Address to listen on.
     pub listen: SocketAddr,
+    /// What the pages ask for.
+    pub key: Option<Secret>,
 }
 
 /// `[auth] mode`.
@@ -416,12 +418,23 @@ pub struct Audit {
     pub journal: Journal,
     /// What is kept of arguments and results.
     pub capture: Capture,
+    /// The same for tools whose public names match, in file order; the last match wins.
+    pub capture_tools: Vec<(Globs, Capture)>,
     /// Name globs of members and headers that are masked.
     pub redact: Globs,
     /// PKCS#8 or seed of the Ed25519 key that signs checkpoints.
     pub signing_key: Option<Secret>,
     /// Longest time from a record to the checkpoint after it; zero makes none.
     pub checkpoint: Duration,
+}
+
+impl Audit {
+    /// What is kept of the payloads of a tool's call, or of another message.
+    #[must_use]
+    pub fn capture_of(&self, tool: Option<&str>) -> Capture {
+        let own = tool.and_then(|t| self.capture_tools.iter().rev().find(|(globs, _)| globs.matches(t)));
+        own.map_or(self.capture, |(_, capture)| *capture)
+    }
 }
 
 /// `audit.journal`
@@ -459,7 +472,7 @@ pub enum Capture {
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Telemetry {
-    /// Where spans go; `None` leaves it to `OTEL_EXPORTER_OTLP_ENDPOINT`, and exports nothing without that.
+    /// Where spans, metrics and logs go; `None` leaves it to `OTEL_EXPORTER_OTLP_ENDPOINT`, and exports nothing without that.
     pub otlp: Option<String>,
     /// gRPC, or HTTP with protobuf; `None` leaves it to `OTEL_EXPORTER_OTLP_PROTOCOL`, else to the port.
     pub protocol: Option<OtlpProtocol>,
@@ -467,6 +480,10 @@ pub struct Telemetry {
     pub headers: BTreeMap<String, Secret>,
     /// `service.name`; `None` leaves it to `OTEL_SERVICE_NAME`, else `smartgate`.
     pub service_name: Option<String>,
+    /// Whether metrics go there too.
+    pub metrics: bool,
+    /// Whether audit records and the process's warnings go there as log records.
+    pub logs: bool,
 }
 
 /// `telemetry.protocol`

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use prometheus_client::{
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family},
     registry::Registry,
 };
 
-use super::labels::{OTHER, Series, Values};
+use super::{
+    exemplar::SpanRef,
+    labels::{OTHER, Series, Values},
+};
 use crate::{
     audit::record::{Attempt, Outcome, Record},
     mcp::{era::Era, method, version},
@@ -17,10 +20,11 @@ use crate::{
 const BUCKETS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 type Labels = Vec<(&'static str, Arc<str>)>;
+type Histogram = HistogramWithExemplars<SpanRef>;
 type Durations = Family<Labels, Histogram, fn() -> Histogram>;
 
 fn histogram() -> Histogram {
-    Histogram::new(BUCKETS)
+    Histogram::new(BUCKETS.into_iter())
 }
 
 fn durations() -> Durations {
@@ -157,15 +161,18 @@ impl Calls {
             server.get_or_create_owned(&operation_labels(seen, method, tool, protocol, error))
         };
         let (key, fallback) = ([method, tool, protocol, error], [method, 1, 1, 1]);
-        self.server_series.get(key, fallback, make).observe(record.duration.as_secs_f64());
+        let example = SpanRef { trace_id: record.trace_id, span_id: record.span_id };
+        let end = Some(record.time + record.duration);
+        let series = self.server_series.get(key, fallback, make);
+        series.observe(record.duration.as_secs_f64(), Some(example), end);
         let upstream_version = record.upstream_version.as_deref().or(record.protocol_version.as_deref());
         let protocol = self.seen.protocols.id(upstream_version, false);
         for attempt in &record.attempts {
-            self.time_attempt(attempt, method, tool, protocol);
+            self.time_attempt(record.trace_id, attempt, method, tool, protocol);
         }
     }
 
-    fn time_attempt(&mut self, attempt: &Attempt, method: u16, tool: u16, protocol: u16) {
+    fn time_attempt(&mut self, trace_id: [u8; 16], attempt: &Attempt, method: u16, tool: u16, protocol: u16) {
         let error = self.seen.errors.id(attempt.error_type.as_deref(), false);
         let host = self.seen.servers.id(Some(&attempt.server_address), true);
         let port = attempt.server_port;
@@ -178,7 +185,10 @@ impl Calls {
         };
         let key = ([method, tool, protocol, error, host], port);
         let fallback = ([method, 1, 1, 1, 1], 0);
-        self.client_series.get(key, fallback, make).observe(attempt.duration.as_secs_f64());
+        let example = SpanRef { trace_id, span_id: attempt.span_id };
+        let end = Some(attempt.start + attempt.duration);
+        let series = self.client_series.get(key, fallback, make);
+        series.observe(attempt.duration.as_secs_f64(), Some(example), end);
     }
 }
 

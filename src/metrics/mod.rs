@@ -3,27 +3,46 @@
 //! except the call series, which only the recorder thread feeds.
 
 mod calls;
+mod exemplar;
 mod labels;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicI64};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicI64},
+};
 
 use prometheus_client::{
-    encoding::prometheus_text,
+    encoding::{prometheus_text, text},
     metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
 
-use crate::{audit::record::Record, bridge::face::Remembered};
+use crate::{
+    audit::{Signal, record::Record},
+    bridge::face::Remembered,
+};
 
 /// `Content-Type` of [`Metrics::encode`].
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
+
+/// `Content-Type` of [`Metrics::encode_open`].
+pub const OPEN_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// States of a breaker.
 pub const BREAKER: [&str; 3] = ["closed", "half_open", "open"];
 
 type Named<const N: usize, M> = Family<[(&'static str, Arc<str>); N], M>;
+
+/// Sets what is only known when somebody asks.
+struct Refresh(Box<dyn Fn(&Metrics) + Send + Sync>);
+
+impl fmt::Debug for Refresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Refresh")
+    }
+}
 
 /// All metrics of a process.
 #[derive(Debug)]
@@ -33,6 +52,9 @@ pub struct Metrics {
     rate_limited: Named<1, Counter>,
     reloads: Named<1, Counter>,
     http_refused: Named<1, Counter>,
+    otlp_exported: Named<1, Counter>,
+    otlp_dropped: Named<1, Counter>,
+    refresh: OnceLock<Refresh>,
     upstream_up: Named<1, Gauge>,
     breaker: Named<2, Gauge>,
     bridge_sessions: Named<1, Gauge>,
@@ -42,7 +64,7 @@ pub struct Metrics {
     subscriptions: Named<1, Gauge>,
     open_streams: Gauge,
     in_flight: Gauge,
-    /// Spans that no collector took.
+    /// Spans that no collector took; moved by [`otlp_dropped`](Self::otlp_dropped).
     pub spans_dropped: Counter,
     /// Spans that a collector took.
     pub spans_exported: Counter,
@@ -91,6 +113,9 @@ impl Metrics {
             rate_limited: add(&mut r, "smartgate_rate_limited", "Calls refused by a limit, by wall"),
             reloads: add(&mut r, "smartgate_reloads", "Configuration reloads by result"),
             http_refused: add(&mut r, "smartgate_http_refused", "Requests that the HTTP parser refused"),
+            otlp_exported: add(&mut r, "smartgate_otlp_exported", "What a collector took, by signal"),
+            otlp_dropped: add(&mut r, "smartgate_otlp_dropped", "What no collector took, by signal"),
+            refresh: OnceLock::new(),
             upstream_up: add(&mut r, "smartgate_upstream_up", "1 while an upstream answers, else 0"),
             breaker: add(
                 &mut r,
@@ -200,12 +225,49 @@ impl Metrics {
         Present::new(&self.in_flight)
     }
 
+    /// A collector took so many items of a signal.
+    pub fn otlp_exported(&self, signal: Signal, items: u64) {
+        if signal == Signal::Traces {
+            self.spans_exported.inc_by(items);
+        }
+        self.otlp_exported.get_or_create(&[("signal", signal.as_str().into())]).inc_by(items);
+    }
+
+    /// No collector took so many items of a signal.
+    pub fn otlp_dropped(&self, signal: Signal, items: u64) {
+        if signal == Signal::Traces {
+            self.spans_dropped.inc_by(items);
+        }
+        self.otlp_dropped.get_or_create(&[("signal", signal.as_str().into())]).inc_by(items);
+    }
+
+    /// Has `refresh` called before anything is told. The first one stays.
+    pub fn before_telling(&self, refresh: impl Fn(&Self) + Send + Sync + 'static) {
+        self.refresh.get_or_init(|| Refresh(Box::new(refresh)));
+    }
+
+    fn refresh(&self) {
+        if let Some(Refresh(refresh)) = self.refresh.get() {
+            refresh(self);
+        }
+    }
+
+    /// Everything in the OpenMetrics text format 1.0, with exemplars, see [`OPEN_CONTENT_TYPE`].
+    #[must_use]
+    pub fn encode_open(&self) -> String {
+        self.refresh();
+        let mut all = String::with_capacity(16 * 1024);
+        text::encode(&mut all, &self.registry).expect("a String takes every write");
+        all
+    }
+
     /// Everything in the Prometheus text format 0.0.4, see [`CONTENT_TYPE`].
     #[must_use]
     pub fn encode(&self) -> String {
-        let mut text = String::with_capacity(16 * 1024);
-        prometheus_text::encode(&mut text, &self.registry).expect("a String takes every write");
-        text
+        self.refresh();
+        let mut all = String::with_capacity(16 * 1024);
+        prometheus_text::encode(&mut all, &self.registry).expect("a String takes every write");
+        all
     }
 }
 

@@ -50,6 +50,7 @@ fn call(method: &str, tool: Option<&str>, outcome: Outcome) -> Record {
         response_bytes: 0,
         arguments: Payload::None,
         result: Payload::None,
+        received: None,
         tokens: None,
         http_version: "1.1",
     }

@@ -54,6 +54,18 @@ impl<F> KeyTable<F> {
         self.by_hash.get(sha256)
     }
 
+    /// The key of this name at `now`, for calls whose secret is not known any more.
+    ///
+    /// # Errors
+    /// [`AuthFault::Unknown`] or [`AuthFault::Expired`].
+    pub fn named(&self, name: &str, now: SystemTime) -> Result<&Arc<Key<F>>, AuthFault> {
+        let key = self.by_hash.values().find(|key| &*key.name == name).ok_or(AuthFault::Unknown)?;
+        match key.expires {
+            Some(end) if end <= now => Err(AuthFault::Expired),
+            _ => Ok(key),
+        }
+    }
+
     /// Who a secret stands for at `now`.
     ///
     /// # Errors

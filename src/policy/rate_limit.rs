@@ -81,21 +81,29 @@ impl Bucket {
     }
 }
 
-/// The clock of all buckets: nanoseconds since the process began to limit.
-#[derive(Debug, Clone, Copy)]
-pub struct Clock(Instant);
+/// The clock of all buckets.
+#[derive(Debug, Clone)]
+pub enum Clock {
+    /// Nanoseconds since the process began to limit.
+    Since(Instant),
+    /// What somebody sets, for calls that were made at another time.
+    Set(Arc<AtomicU64>),
+}
 
 impl Default for Clock {
     fn default() -> Self {
-        Self(Instant::now())
+        Self::Since(Instant::now())
     }
 }
 
 impl Clock {
-    /// Nanoseconds since the start.
+    /// Nanoseconds since a fixed start.
     #[must_use]
     pub fn now(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        match self {
+            Self::Since(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            Self::Set(now) => now.load(Ordering::Relaxed),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 
 use super::{
     Call, Gateway, GatewayBody, KnownKey, Stop, error::Cause, guard::AuditGuard, headers, own,
-    prepare::Caller, sessions, trace,
+    prepare::Caller, received, sessions, trace,
 };
 use crate::{
     audit::record::Record,
@@ -102,8 +102,10 @@ impl Gateway {
     fn beside(&self, first: &Call) -> Call {
         let record =
             Record { time: SystemTime::now(), span_id: trace::new_id(), ..Record::clone(&first.guard) };
+        let mut guard = AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight());
+        guard.hide(&first.mask);
         Call {
-            guard: AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight()),
+            guard,
             id: None,
             peer: first.peer,
             accepts: first.accepts,
@@ -142,6 +144,9 @@ impl Gateway {
     ) -> Result<Response<GatewayBody>, Stop> {
         let open = call.as_mut().expect("there is a call for each message");
         open.guard.request_bytes = message.len() as u64;
+        if let Some(all) = &mut open.guard.received {
+            received::narrow(all, &message, &open.mask);
+        }
         let caller = Caller { snapshot: &way.snapshot, route: &way.route, key: way.key.as_ref() };
         let prepared = self.prepare(open, caller, message, way.headers.clone())?;
         if prepared.facts.opens.is_some() {

@@ -11,7 +11,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::limits::Permit;
+use super::{limits::Permit, mask::Mask};
 use crate::{
     audit::{
         Recorder,
@@ -37,6 +37,7 @@ pub struct AuditGuard {
     attempt_started: Option<Instant>,
     desk: Arc<Desk>,
     permit: Option<Permit>,
+    mask: Mask,
     _in_flight: Present,
 }
 
@@ -50,6 +51,7 @@ impl AuditGuard {
             attempt_started: None,
             desk,
             permit: None,
+            mask: Mask::default(),
             _in_flight: in_flight,
         }
     }
@@ -57,6 +59,11 @@ impl AuditGuard {
     /// Holds a place among the calls in flight until the record is closed.
     pub fn hold(&mut self, permit: Permit) {
         self.permit = Some(permit);
+    }
+
+    /// These credentials must not be in the record, wherever a client or a server repeats them.
+    pub fn hide(&mut self, mask: &Mask) {
+        self.mask = mask.clone();
     }
 
     /// Begins a try at an upstream.
@@ -119,6 +126,10 @@ impl AuditGuard {
         let mut record = self.record.take()?;
         record.duration = self.started.elapsed();
         record.outcome = outcome;
+        record.received = record.received.take().filter(|kept| !kept.undecided);
+        if !self.mask.is_empty() {
+            record.each_text(|text| self.mask.text(text));
+        }
         Some(Sealed { record: Some(record), desk: Arc::clone(&self.desk) })
     }
 }
@@ -193,6 +204,7 @@ mod tests {
                 deny_on_error: true,
             },
             capture: Capture::None,
+            capture_tools: Vec::new(),
             redact: Globs::default(),
             signing_key: None,
             checkpoint: Duration::ZERO,
@@ -203,7 +215,14 @@ mod tests {
     fn a_panic_leaves_one_record_of_itself() {
         let folder = tempfile::tempdir().unwrap();
         let metrics = Arc::new(Metrics::new());
-        let telemetry = Telemetry { otlp: None, protocol: None, headers: [].into(), service_name: None };
+        let telemetry = Telemetry {
+            otlp: None,
+            protocol: None,
+            headers: [].into(),
+            service_name: None,
+            metrics: false,
+            logs: false,
+        };
         let audit = audit(folder.path());
         let (recorder, thread) = Recorder::start(&audit, &telemetry, Arc::clone(&metrics)).unwrap();
         let desk = Arc::new(Desk { recorder, force: CancellationToken::new() });

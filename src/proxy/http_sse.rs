@@ -102,6 +102,7 @@ impl Client {
         let gateway = &self.gateway;
         let record = opening(head, self.peer);
         let mut guard = AuditGuard::open(Arc::clone(&gateway.desk), record, gateway.metrics.in_flight());
+        guard.hide(&self.mask);
         guard.principal = self.key.as_ref().map(|key| Arc::clone(&key.name));
         guard.upstream = self.route.all.is_none().then(|| Arc::clone(&self.route.spec.name));
         let accepts = Accepts::Both;

@@ -64,6 +64,12 @@ pub enum Payer<'a> {
 }
 
 impl Gate {
+    /// A gate whose rates go by another clock.
+    #[must_use]
+    pub fn with_clock(clock: Clock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
     /// Takes a place among the calls in flight.
     ///
     /// # Errors

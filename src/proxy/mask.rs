@@ -1,48 +1,72 @@
-//! Credentials of the gateway inside payloads that are kept (`audit.capture = "redacted"` and `"full"`): the
-//! caller's key and the upstream's configured headers, wherever a client or a server repeats them as they are.
+//! Credentials of the gateway wherever a client or a server repeats them as they are: the caller's key and the
+//! upstream's configured headers, in payloads that are kept (whatever `audit.capture` says) and in every text of a
+//! record.
 //!
-//! Invariant: payloads are masked before they become part of a record.
+//! Invariant: they are masked before they become part of a record.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use crate::{config::Capture, snapshot::Route};
+use crate::snapshot::Route;
 
 /// Stands for a credential.
 const MASK: &[u8] = b"***";
 /// Shorter values would match by chance, and no credential is that short.
 const SHORTEST: usize = 8;
 
-/// What must not be kept.
+/// What must not be kept. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Mask(Vec<Vec<u8>>);
+pub struct Mask(Option<Arc<[Vec<u8>]>>);
 
 impl fmt::Debug for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mask").field(&self.0.len()).finish()
+        f.debug_tuple("Mask").field(&self.secrets().len()).finish()
     }
 }
 
 impl Mask {
-    /// The credentials of one call. Empty where no payload is kept.
+    /// The credentials of one call.
     #[must_use]
-    pub fn of(capture: Capture, key: Option<&[u8]>, route: &Route) -> Self {
-        let mut mask = Self::default();
-        if matches!(capture, Capture::Redacted | Capture::Full) {
-            key.into_iter().for_each(|k| mask.add(k));
-            route.secrets().for_each(|value| mask.add(value.expose().as_bytes()));
-        }
-        mask
+    pub fn of(key: Option<&[u8]>, route: &Route) -> Self {
+        let of_route = route.secrets().map(|value| value.expose().as_bytes());
+        Self::from(key.into_iter().chain(of_route))
     }
 
     /// A header's value counts whole, and without its scheme.
-    fn add(&mut self, value: &[u8]) {
-        let token = value.iter().position(|b| *b == b' ').map_or(value, |at| value[at..].trim_ascii());
-        self.0.extend([value, token].into_iter().filter(|v| v.len() >= SHORTEST).map(<[u8]>::to_vec));
+    fn from<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {
+        let without_scheme =
+            |value: &'a [u8]| value.iter().position(|b| *b == b' ').map(|at| value[at..].trim_ascii());
+        let secrets: Vec<_> = values
+            .flat_map(|value| [value].into_iter().chain(without_scheme(value)))
+            .filter(|value| value.len() >= SHORTEST)
+            .map(<[u8]>::to_vec)
+            .collect();
+        Self((!secrets.is_empty()).then(|| secrets.into()))
+    }
+
+    fn secrets(&self) -> &[Vec<u8>] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Whether there is nothing to look for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The text without them; `None` if none is in it.
+    #[must_use]
+    pub fn text(&self, text: &str) -> Option<String> {
+        let mut masked = None;
+        for secret in self.secrets() {
+            let bytes = masked.as_deref().unwrap_or(text.as_bytes());
+            masked = replaced(bytes, secret).or(masked);
+        }
+        masked.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Masks what is to be kept; `cut` if it is the beginning of something longer.
     pub fn apply(&self, payload: &mut Vec<u8>, cut: bool) {
-        for secret in &self.0 {
+        for secret in self.secrets() {
             if let Some(masked) = replaced(payload, secret) {
                 *payload = masked;
             }
@@ -73,8 +97,7 @@ mod tests {
     use super::*;
 
     fn masked(secrets: &[&str], payload: &str, cut: bool) -> String {
-        let mut mask = Mask::default();
-        secrets.iter().for_each(|s| mask.add(s.as_bytes()));
+        let mask = Mask::from(secrets.iter().map(|s| s.as_bytes()));
         let mut bytes = payload.as_bytes().to_vec();
         mask.apply(&mut bytes, cut);
         String::from_utf8(bytes).unwrap()

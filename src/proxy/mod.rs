@@ -26,6 +26,8 @@ mod nested;
 mod observe;
 mod prepare;
 mod read;
+mod received;
+pub mod rehearse;
 mod send;
 mod sessions;
 mod shape;
@@ -56,7 +58,7 @@ use prepare::Caller;
 use read::{Reading, Unread};
 use sessions::Sessions;
 use spend::Spending;
-use target::Target;
+use target::{Place, Target};
 
 /// The gateway's long-lived parts that a call touches; clones share them.
 #[derive(Debug, Clone)]
@@ -252,6 +254,7 @@ impl Gateway {
         };
         open.guard.request_bytes = body.len() as u64;
         let headers = std::mem::take(&mut parts.headers);
+        open.guard.received = received::keep(&snapshot.config.audit, &parts.uri, &headers, &body, &open.mask);
         if messages.is_none() && self.is_batch(caller, &headers, &body) {
             let batch = self.split(call, caller, &body, headers, forward)?;
             return Err(Stop::Split(Box::new(batch)));
@@ -270,6 +273,14 @@ impl Gateway {
         call: &mut Call,
         head: &Parts,
     ) -> Result<(Target<'a>, Option<&'a KnownKey>), Cause> {
+        let place = self.place(snapshot, head)?;
+        let key = self.authenticate(snapshot, call, head)?;
+        let target = self.enter(snapshot, call, head, place, key)?;
+        Ok((target, key))
+    }
+
+    /// Whether calls may come from there, and what they call.
+    fn place<'a>(&self, snapshot: &Snapshot, head: &'a Parts) -> Result<Place<'a>, Cause> {
         // One of several is as foreign as all of them.
         if !head.headers.get_all(header::ORIGIN).iter().all(|o| allows_origin(snapshot, o)) {
             return Err(Cause::ForbiddenOrigin("origin"));
@@ -277,14 +288,25 @@ impl Gateway {
         if !allows_host(snapshot, head) {
             return Err(Cause::ForbiddenOrigin("host"));
         }
-        let place = target::locate(snapshot, head)?;
-        let key = self.authenticate(snapshot, call, head)?;
+        target::locate(snapshot, head)
+    }
+
+    /// Lets a caller in that is known.
+    fn enter<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        call: &mut Call,
+        head: &Parts,
+        place: Place<'_>,
+        key: Option<&KnownKey>,
+    ) -> Result<Target<'a>, Cause> {
         let target = place.resolve(snapshot)?;
         self.desk.recorder.accepting().map_err(|_| Cause::AuditUnavailable)?;
         call.guard.upstream = target.route.all.is_none().then(|| Arc::clone(&target.route.spec.name));
         let secret = key.and_then(|_| presented(&head.headers));
-        call.mask = Mask::of(snapshot.config.audit.capture, secret, target.route);
-        Ok((target, key))
+        call.mask = Mask::of(secret, target.route);
+        call.guard.hide(&call.mask);
+        Ok(target)
     }
 
     fn authenticate<'a>(
@@ -441,6 +463,7 @@ fn opening(head: &Parts, peer: Peer) -> Record {
         response_bytes: 0,
         arguments: Payload::None,
         result: Payload::None,
+        received: None,
         tokens: None,
         http_version: if head.version == http::Version::HTTP_2 { "2" } else { "1.1" },
     }

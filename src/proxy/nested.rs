@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     audit::record::{Failure, Outcome, Payload, Record},
+    config::Capture,
     metrics::Metrics,
     policy::access::Access,
     snapshot::{Route, Snapshot},
@@ -134,11 +135,18 @@ impl Children {
             edits: Vec::new(),
             shadow: None,
             attempts: Vec::new(),
-            arguments: keep(self.snapshot.config.audit.capture, Some(arguments), &self.mask),
+            arguments: keep(self.capture(tool), Some(arguments), &self.mask),
             result: Payload::None,
+            received: None,
             ..parent.clone()
         };
-        AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight())
+        let mut guard = AuditGuard::open(Arc::clone(&self.desk), record, self.metrics.in_flight());
+        guard.hide(&self.mask);
+        guard
+    }
+
+    fn capture(&self, tool: &str) -> Capture {
+        self.snapshot.config.audit.capture_of(Some(&self.route.names.of(tool)))
     }
 
     fn admit(&self, tool: &str) -> Result<(), Cause> {
@@ -158,8 +166,8 @@ impl Children {
         guard.response_bytes = body.len() as u64;
         let mut answer: Value = serde_json::from_slice(body).unwrap_or_default();
         let mut result = answer["result"].take();
-        guard.result =
-            keep(self.snapshot.config.audit.capture, Some(result.to_string().as_bytes()), &self.mask);
+        let tool = guard.tool.as_deref().unwrap_or_default();
+        guard.result = keep(self.capture(tool), Some(result.to_string().as_bytes()), &self.mask);
         if result["isError"] == false {
             guard.finish(Outcome::Ok);
             return Ok(result["structuredContent"].take());

@@ -1,6 +1,6 @@
 //! What an answer meant, seen from the bytes that pass: turns a scanned response into the record's outcome.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
     guard::AuditGuard,
@@ -17,6 +17,7 @@ use crate::{
         response::{Answer, Format, Keep, Observed, ResponseScanner},
     },
     metrics::Present,
+    secrets,
     upstream::catalog::Catalog,
 };
 
@@ -24,6 +25,8 @@ use crate::{
 pub(super) const KEPT: usize = 64 * 1024;
 /// Most of a passing tool list that the catalog learns from, in bytes.
 const LEARNED: usize = 1024 * 1024;
+/// Most that is looked at of a name or a message, in bytes; nobody needs more of it.
+const LONGEST: usize = 16 * 1024;
 
 /// What the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,7 +259,7 @@ fn kept(capture: Capture, mask: &Mask, observed: Observed) -> Payload {
             let truncated = observed.truncated || bytes.len() > KEPT;
             bytes.truncate(KEPT);
             mask.apply(&mut bytes, truncated);
-            Payload::Kept { sha256, bytes, truncated }
+            Payload::Kept { sha256, bytes, truncated, full: capture == Capture::Full }
         }
         _ => Payload::Hash(sha256),
     }
@@ -265,5 +268,15 @@ fn kept(capture: Capture, mask: &Mask, observed: Observed) -> Payload {
 /// At most 512 bytes, cut at a character.
 #[must_use]
 pub(super) fn bounded(text: &str) -> String {
-    text[..text.floor_char_boundary(512)].to_owned()
+    cut(text, 512).into_owned()
+}
+
+/// At most so many bytes. What is longer is masked before it is cut, because half a secret looks like none.
+#[must_use]
+pub(super) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let masked = secrets::masked(&text[..text.floor_char_boundary(LONGEST)]);
+    Cow::Owned(masked[..masked.floor_char_boundary(most)].to_owned())
 }

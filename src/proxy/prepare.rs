@@ -14,7 +14,8 @@ use super::{
     headers,
     limits::Payer,
     mask::Mask,
-    observe::{Awaits, KEPT, bounded},
+    observe::{Awaits, KEPT, bounded, cut},
+    received,
     sessions::{self, About},
     spend::Spend,
     trace,
@@ -84,6 +85,16 @@ impl Caller<'_> {
         Access::new(self.key.map(|k| &k.facts.tools), &self.route.spec.tools, &self.route.names)
     }
 
+    /// What is kept of the payloads of a tool's call, or of another message.
+    #[must_use]
+    pub(super) fn capture(&self, tool: Option<&str>) -> Capture {
+        let audit = &self.snapshot.config.audit;
+        if audit.capture_tools.is_empty() {
+            return audit.capture;
+        }
+        audit.capture_of(tool.map(|t| self.route.names.of(t)).as_deref())
+    }
+
     /// Who this is to tools inside the process.
     #[must_use]
     pub(super) fn to_upstream(self) -> upstream::Caller {
@@ -118,6 +129,7 @@ impl Gateway {
             let facts = self.police(call, caller, &received, era, &tools)?;
             finish_headers(&mut headers, caller, &received, era, None);
             let spend = Spend::of(caller, &received, &tools);
+            received::forwarded(&mut call.guard.received, &body);
             return Ok(Prepared { body: body.clone(), headers, facts, spend });
         };
         let edited = Bytes::from(edited);
@@ -128,6 +140,7 @@ impl Gateway {
         let facts = self.police(call, caller, &message, era, &tools)?;
         finish_headers(&mut headers, caller, &message, era, Some(&tools));
         let spend = Spend::of(caller, &message, &tools);
+        received::forwarded(&mut call.guard.received, &edited);
         Ok(Prepared { body: edited.clone(), headers, facts, spend })
     }
 
@@ -141,8 +154,7 @@ impl Gateway {
         record.method = message.method.as_deref().map(bounded);
         record.original_method = message.method.as_deref().map(bounded);
         record.session = session.map(hex::encode);
-        let said =
-            |text: Option<&str>, most: usize| text.map(|t| Arc::from(&t[..t.floor_char_boundary(most)]));
+        let said = |text: Option<&str>, most: usize| text.map(|t| Arc::from(&*cut(t, most)));
         record.client.name = said(message.client_name.as_deref(), 128)
             .or(known.name)
             .or_else(|| said(agent.and_then(product), 128));
@@ -231,9 +243,11 @@ impl Gateway {
         call.is_tool_call = is_call;
         call.guard.method = message.method.as_deref().map(bounded);
         let arguments = message.arguments.map(|a| a.text().as_bytes());
-        call.guard.arguments = keep(caller.snapshot.config.audit.capture, arguments, &call.mask);
         let tool = message.name.as_deref().filter(|_| is_call);
         call.guard.tool = tool.map(bounded);
+        let capture = caller.capture(tool);
+        call.guard.arguments = keep(capture, arguments, &call.mask);
+        received::decide(&mut call.guard.received, capture);
         call.guard.prompt = message.name.as_deref().filter(|_| method == "prompts/get").map(bounded);
         call.guard.resource = message.uri.as_deref().map(bounded);
         refuse_hidden(message, tools, caller.access())?;
@@ -349,7 +363,7 @@ pub(super) fn keep(capture: Capture, arguments: Option<&[u8]>, mask: &Mask) -> P
             let truncated = bytes.len() > KEPT;
             let mut kept = bytes[..bytes.len().min(KEPT)].to_vec();
             mask.apply(&mut kept, truncated);
-            Payload::Kept { sha256: sha256(), bytes: kept, truncated }
+            Payload::Kept { sha256: sha256(), bytes: kept, truncated, full: capture == Capture::Full }
         }
     }
 }

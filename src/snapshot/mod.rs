@@ -91,6 +91,42 @@ impl Snapshot {
             }
             None => None,
         };
+        let new = Self::compile(config, before, store.clone(), store.as_ref(), tasks)?;
+        let fresh = new.routes.iter().filter(|(name, route)| {
+            let kept = before.and_then(|b| b.routes.get(*name));
+            kept.is_none_or(|kept| !Arc::ptr_eq(kept, route))
+        });
+        fresh.for_each(|(_, route)| route.learn(tasks));
+        Ok(new)
+    }
+
+    /// Compiles a configuration to see what it would do: nothing is asked of upstreams, and nothing is stored. What
+    /// is known of upstreams comes from `known`, the storage of a gateway.
+    ///
+    /// # Errors
+    /// As [`Snapshot::build`].
+    pub async fn rehearse(config: Config, known: Option<&Store>) -> Result<Self, String> {
+        let tasks = TaskTracker::new();
+        let store = if needs_store(&config) { Some(Store::open(None, config.storage.quota)?) } else { None };
+        let new = Self::compile(config, None, store, known, &tasks)?;
+        for route in new.routes.values() {
+            if route.is_builtin() {
+                route.catalog.look_once(&route.upstream()).await;
+            } else {
+                route.catalog.remember().await;
+            }
+        }
+        Ok(new)
+    }
+
+    /// `kept`: where catalogs are remembered.
+    fn compile(
+        config: Config,
+        before: Option<&Self>,
+        store: Option<Store>,
+        kept: Option<&Store>,
+        tasks: &TaskTracker,
+    ) -> Result<Self, String> {
         if let Some(store) = &store {
             store.divide(tenants(&config));
         }
@@ -99,27 +135,21 @@ impl Snapshot {
             (kept, _) => kept,
         };
         let mut routes = BTreeMap::new();
-        let mut fresh = Vec::new();
         let same =
             before.filter(|b| b.config.sealing == config.sealing && b.config.separator == config.separator);
         let sealer = same.map_or_else(|| Arc::new(sealer(&config)), |b| Arc::clone(&b.sealer));
         for spec in &config.upstreams {
-            let kept = same.and_then(|b| b.routes.get(&spec.name)).filter(|r| r.spec == *spec);
-            let route = match kept {
+            let unchanged = same.and_then(|b| b.routes.get(&spec.name)).filter(|r| r.spec == *spec);
+            let route = match unchanged {
                 Some(route) => Arc::clone(route),
-                None => {
-                    let route = Arc::new(
-                        server(spec, store.as_ref(), ledger.as_ref(), tasks)
-                            .map(|server| Route::to(server, spec, &config.separator, &sealer))
-                            .map_err(|e| format!("upstream {}: {e}", spec.name))?,
-                    );
-                    fresh.push(Arc::clone(&route));
-                    route
-                }
+                None => Arc::new(
+                    server(spec, store.as_ref(), kept, ledger.as_ref(), tasks)
+                        .map(|server| Route::to(server, spec, &config.separator, &sealer))
+                        .map_err(|e| format!("upstream {}: {e}", spec.name))?,
+                ),
             };
             routes.insert(Arc::clone(&spec.name), route);
         }
-        fresh.iter().for_each(|r| r.learn(tasks));
         let doors = doors(&config, &routes, same, &sealer);
         let endpoint = endpoint(&config, &routes, same, &sealer);
         let limits = Limits {
@@ -194,6 +224,7 @@ impl Snapshot {
 fn server(
     spec: &config::Upstream,
     store: Option<&Store>,
+    kept: Option<&Store>,
     ledger: Option<&Arc<Ledger>>,
     tasks: &TaskTracker,
 ) -> Result<Server, String> {
@@ -238,7 +269,7 @@ fn server(
     let starts = matches!(spec.target, Target::Command(_));
     let timeout = if starts { spec.timeout } else { spec.timeout.min(LONGEST_LOOK) };
     let mut catalog = Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), timeout);
-    if let (Some(origin), Some(store)) = (origin(&spec.target), store) {
+    if let (Some(origin), Some(store)) = (origin(&spec.target), kept) {
         catalog = catalog.kept_in(store.clone(), &origin);
     }
     if let Some(file) = &spec.show.pins {

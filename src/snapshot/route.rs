@@ -196,6 +196,11 @@ impl Route {
         Way { upstream, has_more_to_tell: true }
     }
 
+    /// The server itself, with nothing before it.
+    pub(super) fn upstream(&self) -> Arc<dyn Upstream> {
+        Arc::clone(&self.upstream)
+    }
+
     /// The upstream as it is: for documents, which are of no era.
     #[must_use]
     pub fn direct(&self) -> Way<'_> {

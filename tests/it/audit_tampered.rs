@@ -52,11 +52,19 @@ fn boot(path: &Path, key: Option<&str>) {
             deny_on_error: true,
         },
         capture: Capture::Hash,
+        capture_tools: Vec::new(),
         redact: Globs::default(),
         signing_key: key.map(Secret::new),
         checkpoint: Duration::from_secs(300),
     };
-    let telemetry = Telemetry { otlp: None, protocol: None, headers: BTreeMap::new(), service_name: None };
+    let telemetry = Telemetry {
+        otlp: None,
+        protocol: None,
+        headers: BTreeMap::new(),
+        service_name: None,
+        metrics: false,
+        logs: false,
+    };
     let (recorder, thread) = Recorder::start(&audit, &telemetry, Arc::new(Metrics::new())).unwrap();
     recorder.prove_journal().unwrap();
     thread.stop();

@@ -40,8 +40,8 @@ fn the_repair_shown_happens() {
 }
 
 /// The lines of the section between two marks that begin with `$ `, each with its output.
-fn commands(section: &str) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+fn commands(document: &str, section: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap();
     let inner = text.split(&format!("<!-- {section}:begin -->")).nth(1).expect("it begins");
     let inner = inner.split(&format!("<!-- {section}:end -->")).next().expect("it ends");
     let mut found: Vec<(String, String)> = Vec::new();
@@ -68,7 +68,7 @@ fn the_tools_of_the_readme_do_what_it_shows() {
     for name in ["docs", "README.md"] {
         std::os::unix::fs::symlink(root.join(name), folder.path().join(name)).unwrap();
     }
-    let commands = commands("tools");
+    let commands = commands("README.md", "tools");
     assert!(commands.len() >= 4);
     for (command, expected) in commands {
         let mut shell = Command::new("sh");
@@ -76,4 +76,34 @@ fn the_tools_of_the_readme_do_what_it_shows() {
         let out = shell.output().expect("sh is there");
         assert_eq!(String::from_utf8_lossy(&out.stdout), expected, "{command}");
     }
+}
+
+/// The journal of `tests/fixtures/journal` was written by a gateway with the `old.toml` beside it.
+#[test]
+fn the_questions_of_the_page_have_the_answers_that_it_shows() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/journal");
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["audit.jsonl", "new.toml", "tools-list.json"] {
+        std::fs::copy(fixtures.join(name), folder.path().join(name)).unwrap();
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_smartgate"));
+    let path = format!("{}:/usr/bin:/bin", program.parent().expect("a file has a folder").display());
+    let mut count = 0;
+    for section in ["query", "replay"] {
+        for (command, expected) in commands("docs/queries.md", section) {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &command]).current_dir(&folder).env("PATH", &path);
+            let out = shell.env("XDG_STATE_HOME", folder.path()).output().expect("sh is there");
+            let said = String::from_utf8_lossy(&out.stderr);
+            // Blank lines between tables are not looked at.
+            let shown: String = String::from_utf8_lossy(&out.stdout)
+                .lines()
+                .filter(|l| !l.is_empty())
+                .flat_map(|l| [l, "\n"])
+                .collect();
+            assert_eq!(shown, expected, "{command}: {said}");
+            count += 1;
+        }
+    }
+    assert!(count >= 5);
 }

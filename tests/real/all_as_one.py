@@ -84,8 +84,8 @@ def inspector(bench, era):
         lists = {
             "tools": [tool["name"] for tool in inspect(bench, era, "tools/list")["tools"]],
             "prompts": [prompt["name"] for prompt in inspect(bench, era, "prompts/list")["prompts"]],
-            "resources": [each["uri"] for each in inspect(bench, era, "resources/list")["resources"]],
-            "templates": [each["uriTemplate"] for each in inspect(bench, era, "resources/templates/list")["resourceTemplates"]],
+            "resources": [resource["uri"] for resource in inspect(bench, era, "resources/list")["resources"]],
+            "templates": [template["uriTemplate"] for template in inspect(bench, era, "resources/templates/list")["resourceTemplates"]],
         }
         complete(lists, parts(bench).calls)
         for name, (tool, arguments, text) in parts(bench).calls.items():

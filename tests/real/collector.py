@@ -1,7 +1,8 @@
-"""OTLP to a real collector (rotel): the gateway's spans are read back from what the collector printed.
+"""OTLP to a real collector (rotel): the gateway's spans, metrics and logs are read back from what the collector printed.
 
 A call is made through the gateway with a trace context of ours; the collector must then show one SERVER span of that
-trace, a child of ours, and one CLIENT span below it. Done for gRPC and for HTTP with protobuf bodies.
+trace, a child of ours, and one CLIENT span below it; when the gateway ends, also its metrics, and a log record that is
+the journal's line. Done for gRPC and for HTTP with protobuf bodies.
 """
 import re
 import secrets
@@ -13,6 +14,7 @@ from harness import ROOT, check, free_ports, http, listening, run, wait_until
 AGENT_FOLDERS = (ROOT / ".tools/tools/lib").glob("python3*/site-packages/rotel")
 FIELDS = {"Trace ID": "trace", "Parent ID": "parent", "ID": "id", "Name": "name", "Kind": "kind", "Status code": "status"}
 FIELD = re.compile(r"^\s+(Trace ID|Parent ID|ID|Name|Kind|Status code)\s*: ?(.*)$")
+OTHER = re.compile(r"(ResourceMetrics|ResourceLog|LogRecord|Metric|SpanEvent #|Event|Events)\b")
 ATTRIBUTE = re.compile(r"^\s+-> ([^:]+): \w+\((.*)\)$")
 
 
@@ -25,21 +27,25 @@ class Collector:
         binary.chmod(0o755)
         files = {f"ROTEL_{kind}_FILE": str(bench.stack.work / f"rotel.{kind.lower()}") for kind in ("PID", "LOG")}
         self.process = bench.stack.start("collector", [
-            binary, "start", "--exporter", "blackhole", "--debug-log", "traces", "--debug-log-verbosity", "detailed",
+            binary, "start", "--exporter", "blackhole", "--debug-log-verbosity", "detailed",
+            *[word for signal in ("traces", "metrics", "logs") for word in ("--debug-log", signal)],
             "--otlp-grpc-endpoint", f"127.0.0.1:{self.grpc}", "--otlp-http-endpoint", f"127.0.0.1:{self.http}",
         ], lambda: listening(self.grpc) and listening(self.http), env=files)
 
     def spans(self):
         """Each span as a dict of its fields with `attributes`, and `resource` for those of its resource."""
-        found, resource, into = [], {}, {}
+        found, resource, into, span = [], {}, {}, {}
         for line in self.process.log.read_text(errors="replace").splitlines():
             if line.startswith("ResourceSpans #"):
                 resource = into = {}
             elif line.startswith("Span #"):
                 into = {}
-                found.append({"resource": resource, "attributes": into})
+                span = {"resource": resource, "attributes": into}
+                found.append(span)
+            elif OTHER.match(line):
+                into, span = {}, {}
             elif match := FIELD.match(line):
-                found[-1][FIELDS[match[1]]] = match[2].strip()
+                span[FIELDS[match[1]]] = match[2].strip()
             elif match := ATTRIBUTE.match(line):
                 into[match[1].strip()] = match[2]
         return found
@@ -130,10 +136,34 @@ def judge(spans, caller, server):
     check(address == ("127.0.0.1", port), f"the client span's server is {address}")
 
 
+def signals_arrive(bench, protocol):
+    """What a gateway exports beside spans has all come when it has ended."""
+    def test():
+        collector = bench.once("collector", lambda: Collector(bench))
+        server = bench.server("typescript")
+        port = collector.grpc if protocol == "grpc" else collector.http
+        name = f"signals-{protocol.replace('/', '-')}"
+        extra = f'[telemetry]\notlp = "http://127.0.0.1:{port}"\nservice_name = "{name}"\nprotocol = "{protocol}"\n'
+        gateway = Gateway(bench, name, server.url, extra=extra)
+        status, _, text = modern_call(gateway.url, "signals-1", {"message": "measured"})
+        check(status == 200, f"the call itself: {status} {text}")
+        gateway.stop()
+        line = gateway.journal.read_text().splitlines()[-1]
+        printed = lambda: collector.process.log.read_text(errors="replace")
+        wait_until("the journal's line as a log record", lambda: f"Body: Str({line})" in printed())
+        part = printed()[printed().index(f"service.name: Str({name})"):]
+        for said in ("EventName: smartgate.audit.call", "Name: smartgate.calls\n", "Name: mcp.server.operation.duration\n",
+                     "IsMonotonic: true", "AggregationTemporality: AGGREGATION_TEMPORALITY_CUMULATIVE"):
+            check(said in part, f"{said!r} is not in what the collector printed: {part[-4000:]}")
+
+    return test
+
+
 def tests(bench):
     yield "collector/takes-a-span", lambda: takes_a_span(bench)
     if bench.binary is not None:
         for protocol in ("grpc", "http/protobuf"):
             for carrier in ("meta", "header"):
                 yield f"collector/{protocol}/{carrier}", spans_arrive(bench, protocol, carrier)
+            yield f"collector/{protocol}/signals", signals_arrive(bench, protocol)
         yield "collector/a-range-is-sent-again", lambda: a_range_is_sent_again(bench)

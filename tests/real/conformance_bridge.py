@@ -30,8 +30,6 @@ NO_RESUME = "a modern server has no event ids and cannot resume a stream, so the
 ONE_PIECE = "the modern server answers these calls as JSON, and so does the gateway; streams are optional"
 BY_GATEWAY = "answered by the gateway, which keeps levels and subscriptions in its own session; the server's legacy half has neither"
 LISTENS = "the server announces no `listChanged` to legacy clients, so there is nothing to subscribe to"
-OUTSIDE_OF_THE_CALL = ("the suite's server asks on its GET stream and not on that of the call which it asks for. Nobody listens there unless the client "
-                       "has opened `subscriptions/listen`, and nothing says to which call the question belongs")
 READS_ANSWERS = "the bridge reads `inputResponses` itself and refuses what is no object, as the scenario wishes; the server's modern half does not look at it"
 
 # By direction and server: {(scenario, check): why}.
@@ -135,13 +133,8 @@ CLIENTS = [
     Client("json-schema-ref-no-deref", MODERN),
 ]
 CLIENT_SLICE = {Client("tools_call", LEGACY), Client("http-custom-headers", MODERN), Client("sep-2322-client-request-state", MODERN)}
-# By run: {check: why}.
-EXPLAINED_CLIENT = {
-    Client("elicitation-sep1034-client-defaults", LEGACY): {
-        f"client-elicitation-sep1034-{name}": OUTSIDE_OF_THE_CALL
-        for name in ("general", "string-default", "integer-default", "number-default", "enum-default", "boolean-default")
-    },
-}
+# By run: {check: why}. Nothing differs.
+EXPLAINED_CLIENT = {}
 
 
 def client_test(bench, client):

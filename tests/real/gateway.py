@@ -22,7 +22,8 @@ class Gateway:
     """One running gateway in front of `upstream`: a URL, a command as a list, None for the built-in tools, or several of
     these by name, each with more lines of its table: `{name: (upstream, more)}`."""
 
-    def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra="", protocol=None):
+    def __init__(self, bench, name, upstream, tls=None, key=False, journal='{ path = "audit.jsonl" }', extra="", protocol=None,
+                 auth="none", admin_key=None):
         if bench.binary is None:
             raise Skipped("no gateway in a direct run")
         self.bench, self.name = bench, name
@@ -33,14 +34,15 @@ class Gateway:
         self.url = f"{self.scheme}://127.0.0.1:{self.port}/mcp"
         self.journal = self.folder / "audit.jsonl"
         self.config = self.folder / "smartgate.toml"
-        self.config.write_text(self._text(upstream, tls, key, journal, extra, protocol))
+        self.config.write_text(self._text(upstream, tls, key, journal, extra, protocol, auth, admin_key))
         self.start()
 
-    def _text(self, upstream, tls, key, journal, extra, protocol):
+    def _text(self, upstream, tls, key, journal, extra, protocol, auth, admin_key):
         server = f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
         if tls:
             server += f'tls = {{ cert = "{tls.cert}", key = "{tls.key}" }}\n'
-        auth = '[auth]\nmode = "none"\n'
+        auth = f'[auth]\nmode = "{auth}"\n'
+        admin = f'[admin]\nlisten = "127.0.0.1:{self.admin}"\n' + (f'key = "{admin_key}"\n' if admin_key else "")
         if key:
             secret = self.folder / "key.secret"
             secret.write_text(KEY_SECRET)
@@ -49,7 +51,7 @@ class Gateway:
         several = upstream if isinstance(upstream, dict) else {"real": (upstream, more)}
         tables = "".join(f"[upstreams.{name}]\n{place(of)}\n{more}\n" for name, (of, more) in several.items())
         return (
-            f'{server}[admin]\nlisten = "127.0.0.1:{self.admin}"\n{auth}{tables}'
+            f'{server}{admin}{auth}{tables}'
             f'[audit]\njournal = {journal}\n{extra}'
         )
 

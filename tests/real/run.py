@@ -28,6 +28,7 @@ import conformance_client
 import conformance_page
 import http_sse
 import matrix
+import pages
 import readme_demo
 import round_robin
 import sigkill
@@ -38,7 +39,7 @@ from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
 MODULES = (
     matrix, stdio, bridge, standing, all_as_one, round_robin, bad_neighbours, http_sse, conformance, conformance_client,
-    conformance_bridge, builtin, collector, sigkill, readme_demo,
+    conformance_bridge, builtin, collector, sigkill, readme_demo, pages,
 )
 Tls = collections.namedtuple("Tls", "ca cert key")
 

@@ -108,24 +108,29 @@ fn what_a_stranger_sends_stays_within_one_bounded_line() {
 }
 
 #[test]
-fn kept_payloads_are_masked_until_a_reload_says_full() {
+fn kept_payloads_are_masked_as_the_last_reload_says_unless_kept_in_full() {
     let (_folder, path) = place();
     let mut audit = settings(&path);
     audit.capture = Capture::Redacted;
     let (recorder, thread, metrics) = start(&audit);
     let bytes = br#"{"user":"ada","password":"hunter2"}"#.to_vec();
-    let kept = Payload::Kept { sha256: [1; 32], bytes, truncated: false };
+    let kept = Payload::Kept { sha256: [1; 32], bytes, truncated: false, full: false };
     recorder.record(Record { arguments: kept.clone(), ..example() });
     wait_until("the first record", || metrics.journal_records.get() == 2);
-    audit.capture = Capture::Full;
+    audit.redact = Globs::new(["user"]);
     recorder.reconfigure(&audit);
     recorder.record(Record { arguments: kept, ..example() });
+    let bytes = br#"{"user":"ada","password":"hunter2"}"#.to_vec();
+    let full = Payload::Kept { sha256: [1; 32], bytes, truncated: false, full: true };
+    recorder.record(Record { arguments: full, ..example() });
     thread.stop();
     let lines = lines(&path);
     let masked = serde_json::json!({"user": "ada", "password": "***"});
     assert_eq!(lines[1]["arguments"]["value"], masked);
     assert_eq!(lines[1]["arguments"]["truncated"], false);
-    assert_eq!(lines[2]["arguments"]["value"]["password"], "hunter2");
+    // A password is one by its name, whatever is configured.
+    assert_eq!(lines[2]["arguments"]["value"], serde_json::json!({"user": "***", "password": "***"}));
+    assert_eq!(lines[3]["arguments"]["value"]["password"], "hunter2");
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn one_is_due_after_its_time_and_none_while_nothing_happens() {
     assert_eq!(checkpoints(&path).len(), 2);
     thread.stop();
     let all = checkpoints(&path);
-    let told: Vec<_> = all.iter().map(|c| (c["reason"].as_str().unwrap(), c["records"].as_u64().unwrap())).collect();
+    let told: Vec<_> =
+        all.iter().map(|c| (c["reason"].as_str().unwrap(), c["records"].as_u64().unwrap())).collect();
     assert_eq!(told, [("due", 1), ("due", 3), ("stop", 4)]);
     let checks = Checks { keys: vec![public], held: Held::default() };
     let report = verify::journal_with(&path, &checks).unwrap();

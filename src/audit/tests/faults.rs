@@ -86,7 +86,7 @@ fn on_error_serve_goes_on_and_counts_what_found_no_room() {
     let mut audit = settings(&path);
     audit.journal.deny_on_error = false;
     let (recorder, thread, metrics) = start(&audit);
-    let heavy = Payload::Kept { sha256: [0; 32], bytes: vec![b' '; 4 << 20], truncated: true };
+    let heavy = Payload::Kept { sha256: [0; 32], bytes: vec![b' '; 4 << 20], truncated: true, full: false };
     for _ in 0..20 {
         recorder.record(Record { arguments: heavy.clone(), ..example() });
         assert_eq!(recorder.accepting(), Ok(()));
@@ -103,7 +103,7 @@ fn with_deny_only_refusals_are_dropped_when_too_much_waits() {
     let (_folder, path) = place();
     symlink("/dev/full", &path).unwrap();
     let (recorder, thread, metrics) = start(&settings(&path));
-    let heavy = Payload::Kept { sha256: [0; 32], bytes: vec![b' '; 4 << 20], truncated: true };
+    let heavy = Payload::Kept { sha256: [0; 32], bytes: vec![b' '; 4 << 20], truncated: true, full: false };
     (0..20).for_each(|_| recorder.record(Record { arguments: heavy.clone(), ..example() }));
     assert_eq!(metrics.journal_lost.get(), 0);
     recorder.record(refused());

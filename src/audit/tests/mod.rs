@@ -47,6 +47,7 @@ fn settings(path: &Path) -> Audit {
             deny_on_error: true,
         },
         capture: Capture::Hash,
+        capture_tools: Vec::new(),
         redact: Globs::new(["authorization", "password", "*token*", "*secret*"]),
         signing_key: None,
         checkpoint: Duration::ZERO,
@@ -54,7 +55,14 @@ fn settings(path: &Path) -> Audit {
 }
 
 fn no_export() -> Telemetry {
-    Telemetry { otlp: None, protocol: None, headers: [].into(), service_name: None }
+    Telemetry {
+        otlp: None,
+        protocol: None,
+        headers: [].into(),
+        service_name: None,
+        metrics: false,
+        logs: false,
+    }
 }
 
 fn start(audit: &Audit) -> (Recorder, RecorderThread, Arc<Metrics>) {
@@ -124,6 +132,7 @@ fn example() -> Record {
         response_bytes: 5_120,
         arguments: Payload::Hash([0x11; 32]),
         result: Payload::Hash([0x22; 32]),
+        received: None,
         tokens: None,
         http_version: "1.1",
     }

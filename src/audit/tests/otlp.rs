@@ -1,5 +1,6 @@
 //! Spans as a collector receives them: over real sockets, decoded with the published message definitions.
 
+mod signals;
 pub(super) mod sink;
 
 use std::collections::HashMap;
@@ -243,6 +244,17 @@ fn built_in_tools_are_reached_over_no_network() {
 }
 
 #[test]
+fn commands_are_reached_over_pipes() {
+    let mut record = example();
+    record.attempts[0].server_address = "npx".into();
+    record.attempts[0].server_port = 0;
+    let (spans, _) = exported(OtlpProtocol::Grpc, vec![record]);
+    let all = attributes(&spans[1]);
+    assert_eq!((&*all["server.address"], &*all["network.transport"]), ("npx", "pipe"));
+    assert!(!all.contains_key("network.protocol.name") && !all.contains_key("server.port"), "{all:?}");
+}
+
+#[test]
 fn tokens_stand_in_line_and_span() {
     let tokens = Some(crate::audit::record::Tokens { input: 900, output: 100, saved: 800 });
     let (spans, lines) = exported(OtlpProtocol::Grpc, vec![Record { tokens, ..example() }]);
@@ -259,7 +271,7 @@ fn kept_payloads_are_masked_in_spans_too() {
     let (_folder, recorder, thread, _) = start_exporting(&export_to(&sink.url(), OtlpProtocol::Grpc));
     let bytes = br#"{"password":"hunter2","n":1}"#.to_vec();
     recorder.record(Record {
-        arguments: Payload::Kept { sha256: [1; 32], bytes, truncated: false },
+        arguments: Payload::Kept { sha256: [1; 32], bytes, truncated: false, full: false },
         ..example()
     });
     thread.stop();
@@ -384,7 +396,7 @@ fn tls_is_verified_against_the_ca_that_is_named() {
     use crate::audit::{
         chain::{Chain, GENESIS},
         export::Exporter,
-        otel_env::Settings,
+        otel_env::Exports,
         redact::Shown,
     };
     let folder = tempfile::tempdir().unwrap();
@@ -396,13 +408,14 @@ fn tls_is_verified_against_the_ca_that_is_named() {
         for named in [Some(&ca), None] {
             let metrics = Arc::new(Metrics::new());
             let telemetry = export_to(&format!("https://localhost:{}", sink.port()), protocol);
-            let mut settings = Settings::resolve(&telemetry).unwrap().unwrap();
+            let mut exports = Exports::resolve(&telemetry).unwrap().unwrap();
+            let settings = exports.traces.as_mut().unwrap();
             settings.timeout = Duration::from_secs(2);
             settings.ca = named.cloned();
-            let mut exporter = Exporter::start(settings, "boot", &metrics).unwrap();
+            let mut exporter = Exporter::start(exports, "boot", &metrics).unwrap();
             let payloads = [Shown::None, Shown::None];
             let place = Chain::new(GENESIS).call(&mut Vec::new(), &example(), &payloads, 0);
-            exporter.add(&example(), &payloads, place);
+            exporter.add(&example(), &payloads, place, b"");
             exporter.hand_over();
             wait_until("an end", || metrics.spans_exported.get() + metrics.spans_dropped.get() == 2);
             assert_eq!(metrics.spans_exported.get() == 2, named.is_some());

@@ -143,5 +143,7 @@ fn telemetry(args: &Args) -> Result<Telemetry, String> {
         protocol,
         headers,
         service_name: args.service_name.clone(),
+        metrics: false,
+        logs: false,
     })
 }

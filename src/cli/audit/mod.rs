@@ -1,19 +1,23 @@
 //! `smartgate audit`: reading journals. Owns which subcommands there are; each has a file of its own.
 
 mod export;
+pub(super) mod filters;
 mod held;
 mod keygen;
+mod query;
+mod rows;
 mod selftest;
+mod stats;
+mod tail;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use super::usage;
+pub(super) use rows::{tell, time};
 
-/// Subcommands of a later version.
-const LATER: &[&str] = &["tail", "query", "stats"];
+use super::usage;
 
 /// `audit`
 #[derive(Debug, Parser)]
@@ -32,7 +36,13 @@ enum Command {
     Export(export::Args),
     /// Show that a record reaches the journal and the collector
     Selftest(selftest::Args),
-    /// What clap does not know: a later subcommand or a typing error
+    /// Show the latest records, and follow the journal
+    Tail(tail::Args),
+    /// Find records
+    Query(query::Args),
+    /// Figures about calls: counts, failures, durations, bytes, tokens
+    Stats(stats::Args),
+    /// What clap does not know
     #[command(external_subcommand)]
     Unknown(Vec<String>),
 }
@@ -44,12 +54,12 @@ pub fn run(args: Args) -> ExitCode {
         Command::Keygen(args) => keygen::run(&args),
         Command::Export(args) => export::run(args),
         Command::Selftest(args) => selftest::run(&args),
+        Command::Tail(args) => tail::run(args),
+        Command::Query(args) => query::run(args),
+        Command::Stats(args) => stats::run(args),
         Command::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
-            let later = LATER.contains(&word);
-            let what =
-                if later { "is not in this version" } else { "is no subcommand; see smartgate audit --help" };
-            usage(&format!("'audit {word}' {what}"))
+            usage(&format!("'audit {word}' is no subcommand. See smartgate audit --help"))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `[audit]`: journal and capture.
 
+use std::collections::BTreeMap;
+
 use super::{Checker, word};
 use crate::config::{
     Audit, Capture, Globs, Journal, Secret,
@@ -14,12 +16,8 @@ impl Checker<'_> {
     pub(super) fn audit(&mut self, audit: file::Audit) -> Audit {
         Audit {
             journal: self.journal(audit.journal),
-            capture: match word(audit.capture.as_ref(), CAPTURE) {
-                file::Capture::None => Capture::None,
-                file::Capture::Hash => Capture::Hash,
-                file::Capture::Redacted => Capture::Redacted,
-                file::Capture::Full => Capture::Full,
-            },
+            capture: word(audit.capture.as_ref(), CAPTURE).into(),
+            capture_tools: self.capture_tools(audit.capture_tools),
             redact: match audit.redact {
                 Some(globs) => self.globs("audit.redact", Some(globs)),
                 None => Globs::new(REDACT),
@@ -37,6 +35,16 @@ impl Checker<'_> {
         key.map_err(|why| self.findings.problem(written.at, format!("`audit.signing_key`: {why}"))).ok()
     }
 
+    fn capture_tools(&mut self, written: BTreeMap<String, At<file::Capture>>) -> Vec<(Globs, Capture)> {
+        let mut tools: Vec<_> = written.into_iter().collect();
+        tools.sort_by_key(|(_, capture)| capture.at);
+        for (glob, capture) in tools.iter().filter(|(glob, _)| glob.is_empty() || glob.starts_with('!')) {
+            let message = format!("`audit.capture_tools`: the glob \"{glob}\" matches nothing");
+            self.findings.problem(capture.at, message);
+        }
+        tools.into_iter().map(|(glob, capture)| (Globs::new([glob]), capture.value.into())).collect()
+    }
+
     fn journal(&mut self, journal: file::Journal) -> Journal {
         let of = |key: &str| format!("audit.journal.{key}");
         let path = self.value(&of("path"), journal.path.as_ref(), JOURNAL, |text| {
@@ -50,6 +58,17 @@ impl Checker<'_> {
             keep_age: journal.keep_age.and_then(|a| self.parsed(&of("keep_age"), &a, text::age)),
             keep_bytes: journal.keep_bytes.and_then(|b| self.parsed(&of("keep_bytes"), &b, text::size)),
             deny_on_error: word(journal.on_error.as_ref(), ON_ERROR) == file::OnError::Deny,
+        }
+    }
+}
+
+impl From<file::Capture> for Capture {
+    fn from(capture: file::Capture) -> Self {
+        match capture {
+            file::Capture::None => Self::None,
+            file::Capture::Hash => Self::Hash,
+            file::Capture::Redacted => Self::Redacted,
+            file::Capture::Full => Self::Full,
         }
     }
 }

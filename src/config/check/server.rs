@@ -6,13 +6,15 @@ use http::uri::{Authority, PathAndQuery};
 
 use super::Checker;
 use crate::config::{
-    Admin, Server, ServerTls,
+    Admin, Secret, Server, ServerTls,
     file::{self, ADMIN_LISTEN, BODY_TIMEOUT, DRAIN, HEADER_TIMEOUT, LISTEN, MAX_BODY, PATH},
     text::{self, At},
 };
 
 /// Largest `server.max_body`: bodies are held in memory whole.
 const MAX_MAX_BODY: u64 = 1 << 30;
+/// Characters below which a key of the pages is warned of.
+const SHORT_KEY: usize = 16;
 
 impl Checker<'_> {
     pub(super) fn server(&mut self, server: file::Server) -> Server {
@@ -41,7 +43,27 @@ impl Checker<'_> {
     }
 
     pub(super) fn admin(&mut self, admin: file::Admin) -> Admin {
-        Admin { listen: self.value("admin.listen", admin.listen.as_ref(), ADMIN_LISTEN, address) }
+        Admin {
+            listen: self.value("admin.listen", admin.listen.as_ref(), ADMIN_LISTEN, address),
+            key: admin.key.and_then(|key| self.admin_key(&key)),
+        }
+    }
+
+    fn admin_key(&mut self, key: &At<text::SecretText>) -> Option<Secret> {
+        match self.secret(&key.value.0) {
+            Ok(secret) => {
+                if secret.chars().count() < SHORT_KEY {
+                    let message =
+                        format!("`admin.key` can be guessed: it has less than {SHORT_KEY} characters");
+                    self.findings.warn(key.at, message);
+                }
+                Some(Secret::new(&secret))
+            }
+            Err(why) => {
+                self.findings.problem(key.at, format!("`admin.key`: {why}"));
+                None
+            }
+        }
     }
 
     fn server_tls(&mut self, tls: &At<file::ServerTls>) -> Option<ServerTls> {

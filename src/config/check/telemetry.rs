@@ -1,21 +1,14 @@
-//! `[telemetry]`: where spans go.
+//! `[telemetry]`: where spans, metrics and logs go.
 
 use super::{Checker, upstreams::url};
 use crate::config::{
     OtlpProtocol, Telemetry,
     file::{self},
-    text::At,
 };
 
 impl Checker<'_> {
     pub(super) fn telemetry(&mut self, telemetry: file::Telemetry) -> Telemetry {
         let otlp = telemetry.otlp.as_ref();
-        self.not_exported(
-            "metrics",
-            telemetry.metrics.as_ref(),
-            "they are at /metrics of the admin listener",
-        );
-        self.not_exported("logs", telemetry.logs.as_ref(), "they go to stderr");
         Telemetry {
             otlp: otlp.and_then(|o| self.parsed("telemetry.otlp", o, |t| url(t).map(|_| t.to_owned()))),
             protocol: telemetry.protocol.map(|p| match p.value {
@@ -27,13 +20,8 @@ impl Checker<'_> {
                 let named = self.parsed("telemetry.service_name", &name, crate::config::key_name);
                 named.map(|()| name.value)
             }),
-        }
-    }
-
-    fn not_exported(&mut self, what: &str, written: Option<&At<bool>>, instead: &str) {
-        if let Some(written) = written.filter(|w| w.value) {
-            let message = format!("`telemetry.{what}`: {what} over OTLP are not in this version; {instead}");
-            self.findings.warn(written.at, message);
+            metrics: telemetry.metrics.is_none_or(|m| m.value),
+            logs: telemetry.logs.is_none_or(|l| l.value),
         }
     }
 }

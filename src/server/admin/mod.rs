@@ -1,20 +1,20 @@
-//! The admin listener: health, readiness and metrics. Owns paths and content types; what is ready and
-//! what is measured comes through [`AdminState`].
+//! The admin listener: health, readiness, metrics, and the way to the pages. Owns paths and content types; what is
+//! ready, what is measured and what the pages show comes through [`AdminState`].
 //!
-//! Invariant: nothing here waits for anything but the self-test, so a probe is answered while all else is stuck.
+//! Invariant: probes and metrics wait for nothing and ask for no key, so they are answered while all else is stuck.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::{Drain, Handler, Options, Peer, serve};
 use crate::{
-    metrics::CONTENT_TYPE,
+    metrics::{CONTENT_TYPE, OPEN_CONTENT_TYPE},
     upstream::{aggregate::Collision, replicas::ReplicaState},
 };
 
@@ -29,7 +29,16 @@ pub trait AdminState: Send + Sync + 'static {
     fn selftest(&self) -> impl Future<Output = Result<String, String>> + Send;
     /// All metrics, in the format that [`CONTENT_TYPE`] names.
     fn metrics(&self) -> String;
+    /// The same in the format that [`OPEN_CONTENT_TYPE`] names, with exemplars.
+    fn open_metrics(&self) -> String;
+    /// Answers on every other path; in a process without pages, that there is nothing.
+    fn page(&self, _req: Request<Incoming>, _peer: Peer) -> impl Future<Output = Response<AdminBody>> + Send {
+        async { error(StatusCode::NOT_FOUND, "no_route") }
+    }
 }
+
+/// The body of an answer, whole or a stream of events.
+pub type AdminBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Whether calls can be served, and what each part says about it.
 #[derive(Debug, Clone, Serialize)]
@@ -109,40 +118,49 @@ pub const SELFTEST_PATH: &str = "/api/selftest";
 struct Pages<S>(S);
 
 impl<S: AdminState> Handler for Pages<S> {
-    type Body = Full<Bytes>;
+    type Body = AdminBody;
 
-    async fn handle(&self, req: Request<Incoming>, peer: Peer) -> Response<Full<Bytes>> {
-        if req.uri().path() == SELFTEST_PATH {
-            let may = req.method() == Method::POST && req.headers().contains_key(SELFTEST);
-            if !may || !peer.addr.ip().to_canonical().is_loopback() {
-                return error(StatusCode::FORBIDDEN, "forbidden");
+    async fn handle(&self, req: Request<Incoming>, peer: Peer) -> Response<AdminBody> {
+        let state = &self.0;
+        // hyper leaves the body of an answer to HEAD out and its length in.
+        let reads = req.method() == Method::GET || req.method() == Method::HEAD;
+        match req.uri().path() {
+            "/healthz" | "/readyz" | "/metrics" if !reads => {
+                let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
+                answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+                answer
             }
-            let (status, what) = match self.0.selftest().await {
-                Ok(what) => (StatusCode::OK, what),
-                Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
-            };
-            return text(status, "text/plain; charset=utf-8", what.into());
+            "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok".into()),
+            "/readyz" => ready(&state.readiness()),
+            "/metrics" if takes_open(req.headers()) => {
+                text(StatusCode::OK, OPEN_CONTENT_TYPE, state.open_metrics().into())
+            }
+            "/metrics" => text(StatusCode::OK, CONTENT_TYPE, state.metrics().into()),
+            SELFTEST_PATH => selftest(state, &req, peer).await,
+            _ => state.page(req, peer).await,
         }
-        page(&self.0, req.method(), req.uri().path())
     }
 }
 
-fn page<S: AdminState>(state: &S, method: &Method, path: &str) -> Response<Full<Bytes>> {
-    // hyper leaves the body of an answer to HEAD out and its length in.
-    match path {
-        "/healthz" | "/readyz" | "/metrics" if method != Method::GET && method != Method::HEAD => {
-            let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            answer
-        }
-        "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok".into()),
-        "/readyz" => ready(&state.readiness()),
-        "/metrics" => text(StatusCode::OK, CONTENT_TYPE, state.metrics().into()),
-        _ => error(StatusCode::NOT_FOUND, "no_route"),
-    }
+/// Prometheus names the format first that it likes best, and OpenMetrics only if it can read it.
+fn takes_open(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok());
+    accepted.flat_map(|v| v.split(',')).any(|kind| kind.trim().starts_with("application/openmetrics-text"))
 }
 
-fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
+async fn selftest<S: AdminState>(state: &S, req: &Request<Incoming>, peer: Peer) -> Response<AdminBody> {
+    let may = req.method() == Method::POST && req.headers().contains_key(SELFTEST);
+    if !may || !peer.addr.ip().to_canonical().is_loopback() {
+        return error(StatusCode::FORBIDDEN, "forbidden");
+    }
+    let (status, what) = match state.selftest().await {
+        Ok(what) => (StatusCode::OK, what),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+    };
+    text(status, "text/plain; charset=utf-8", what.into())
+}
+
+fn ready(readiness: &Readiness) -> Response<AdminBody> {
     let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     match serde_json::to_vec(readiness) {
         Ok(json) => text(status, "application/json", json.into()),
@@ -150,15 +168,21 @@ fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
     }
 }
 
-fn error(status: StatusCode, reason: &'static str) -> Response<Full<Bytes>> {
+fn error(status: StatusCode, reason: &'static str) -> Response<AdminBody> {
     text(status, "application/json", format!(r#"{{"error":"{reason}"}}"#).into())
 }
 
-fn text(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(body));
+fn text(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<AdminBody> {
+    let mut answer = Response::new(whole(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
+}
+
+/// A body that is there whole.
+#[must_use]
+pub fn whole(body: Bytes) -> AdminBody {
+    Full::new(body).boxed_unsync()
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{
     Catalog,
     link::Peer,
-    list::{LARGE, Lists},
+    list::{self, LARGE, Lists},
     offers::{Kind, List, Offers},
     pins::Pins,
     state::Status,
@@ -16,7 +16,7 @@ use crate::mcp::tools::ToolSet;
 
 impl Catalog {
     /// Takes over what was known before the restart.
-    pub(super) async fn remember(&self) {
+    pub(crate) async fn remember(&self) {
         let Some(kept) = &self.kept else { return };
         let Some((offers, found)) = kept.load(&self.name).await else { return };
         let about = Arc::clone(&offers.about);
@@ -35,6 +35,21 @@ impl Catalog {
         self.tools.store(Arc::new(known.tools));
         self.offers.store(Arc::new(offers));
         self.changed(&mut writing);
+    }
+
+    /// Takes a `tools/list` answer, or its `result` alone, for what the upstream offers, without asking it.
+    ///
+    /// # Errors
+    /// It is none; the text says why.
+    pub async fn suppose(&self, list: &[u8]) -> Result<(), String> {
+        let list = list::tools(list)?;
+        let digested = self.digest([Some(list), None, None, None], None).await;
+        let mut writing = self.writing();
+        let lists = digested.lists.map(Option::unwrap_or_default);
+        self.tools.store(Arc::new(digested.tools));
+        self.offers.store(Arc::new(Offers { about: Arc::clone(&self.offers.load().about), lists }));
+        self.changed(&mut writing);
+        Ok(())
     }
 
     /// One look at the upstream has ended well.

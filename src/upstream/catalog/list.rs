@@ -62,6 +62,16 @@ struct Growing {
     pages: usize,
 }
 
+/// The tools of a `tools/list` answer, or of its `result` alone.
+pub(super) fn tools(answer: &[u8]) -> Result<List, String> {
+    let whole = slices::parse(answer).map_err(|e| format!("not JSON at byte {}", e.offset))?;
+    let result = whole.get("result").unwrap_or(whole);
+    let mut growing = Growing::default();
+    let no_list = |_| "there is no list `tools`, as a tools/list result has".to_owned();
+    growing.add(Kind::Tools, result.text()).map_err(no_list)?;
+    Ok(growing.list)
+}
+
 /// Reads one list to its end or to a limit.
 async fn list(name: &str, link: &Link, peer: &Peer, kind: Kind) -> Result<List, Failure> {
     let mut growing = Growing::default();

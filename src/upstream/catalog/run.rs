@@ -68,6 +68,14 @@ impl Catalog {
         leave(&link, &mut peer).await;
     }
 
+    /// One look at an upstream that is part of this process, and so cannot be away.
+    pub(crate) async fn look_once(&self, upstream: &Arc<dyn Upstream>) {
+        let link = Link::new(Arc::clone(upstream), self.timeout);
+        if let Err(failure) = self.look(&link, &mut None).await {
+            self.failed(&failure);
+        }
+    }
+
     /// For an upstream that sleeps: one look at it, then none until a nudge.
     async fn look_when_nudged(&self, link: &Link, peer: &mut Option<Peer>) -> Infallible {
         let mut pause = Backoff::up_to(LONGEST_SLEEPER_PAUSE);

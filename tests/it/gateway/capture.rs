@@ -73,3 +73,33 @@ async fn long_payloads_are_cut_and_say_so_and_are_hashed_whole() {
         assert!(!record.to_string().contains("-secret"));
     }
 }
+
+#[tokio::test]
+async fn tools_have_their_own_capture_which_a_reload_changes() {
+    let fake = Fake::start(|_| async {
+        json_reply(200, format!(r#"{{"jsonrpc":"2.0","id":1,"result":{RESULT}}}"#))
+    })
+    .await;
+    let config = |tools: &str| {
+        format!(
+            "upstreams.files.url = \"{}\"\naudit.capture = \"hash\"\naudit.capture_tools = {{ {tools} }}",
+            fake.url()
+        )
+    };
+    let gate = Gateway::start(&config(r#""*" = "none", "ad?" = "redacted", "vault" = "full""#)).await;
+    for name in ["add", "other", "vault"] {
+        gate.post(tool(1, name, ARGUMENTS)).await;
+    }
+    gate.post(r#"{"jsonrpc":"2.0","id":1,"method":"prompts/list"}"#).await;
+    gate.rewrite(&config(r#""add" = "none""#));
+    gate.logged("configuration reloaded").await;
+    gate.post(tool(1, "add", ARGUMENTS)).await;
+    let records = gate.stop().await;
+    let [add, other, vault, list, later] = &records[..] else { panic!("{} records", records.len()) };
+    assert_eq!(add["arguments"]["value"]["password"], "***");
+    assert_eq!(add["result"]["value"]["clientSecret"], "***");
+    assert_eq!((&other["arguments"], &other["result"]), (&Value::Null, &Value::Null));
+    assert_eq!(vault["arguments"]["value"], serde_json::from_str::<Value>(ARGUMENTS).unwrap());
+    assert_eq!(list["result"], json!({"sha256": sha256(RESULT)}));
+    assert_eq!((&later["arguments"], &later["result"]), (&Value::Null, &Value::Null));
+}

@@ -3,7 +3,7 @@
 use super::{KEY, key, request, tool};
 use crate::support::{
     fake::{Fake, channel, mcp, sse},
-    process::{Gateway, send_to},
+    process::{Gateway, send_to, whole},
     until,
 };
 
@@ -110,4 +110,34 @@ async fn several_upstreams_show_their_breakers_and_the_names_that_collide() {
         assert_eq!(gate.metric(&sample).await as u64, is, "{sample}");
     }
     assert!(gate.page("/metrics").await.text().contains("smartgate_parked_calls{upstream=\"b\"} 0"));
+}
+
+#[tokio::test]
+async fn who_takes_openmetrics_gets_examples_of_durations() {
+    let fake = Fake::plain().await;
+    let gate = Gateway::before(&fake.url(), "").await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let request = gate.request().header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+    assert_eq!(gate.call(request, tool(1, "add", "{}")).await.status, 200);
+    gate.recorded(1).await;
+    let plain = gate.page("/metrics").await;
+    assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(!plain.text().contains(trace));
+    let asked = http::Request::get("/metrics")
+        .header("host", "localhost")
+        .header("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+        .body(http_body_util::Full::default())
+        .unwrap();
+    let open = whole(send_to(gate.admin, asked).await).await;
+    assert_eq!(
+        open.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert!(open.text().ends_with("# EOF\n"));
+    for kind in ["server", "client"] {
+        let name = format!("mcp_{kind}_operation_duration_seconds_bucket");
+        let example =
+            |l: &&str| l.starts_with(&name) && l.contains(&format!("# {{trace_id=\"{trace}\",span_id=\""));
+        assert!(open.text().lines().any(|l| example(&l)), "{}", open.text());
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{KEY, key, request, tool};
 use crate::support::{
-    fake::{Fake, mcp, result},
+    fake::{Fake, error, mcp, result},
     process::Gateway,
 };
 
@@ -81,4 +81,36 @@ async fn the_caller_s_own_key_is_masked_even_where_everything_is_kept() {
     let records = gate.recorded(1).await;
     assert!(records[0]["arguments"]["sha256"].is_string());
     assert!(!std::fs::read_to_string(journal).unwrap().contains(KEY));
+}
+
+#[tokio::test]
+async fn credentials_that_look_like_nothing_are_masked_in_every_text_of_a_record() {
+    let fake = Fake::start(|seen| async move {
+        let said = format!("who is {}?", seen.header("x-own").unwrap_or_default());
+        error(&seen, -32_000, &said)
+    })
+    .await;
+    let word = "correct horse battery staple";
+    let config = format!(
+        "upstreams.files.url = \"{}\"\nupstreams.files.headers = {{ x-own = \"{word}\" }}\naudit.capture = \"none\"\n{}",
+        fake.url(),
+        key("ada", KEY, "")
+    );
+    let gate = Gateway::start(&config).await;
+    for body in [
+        tool(1, KEY, "{}"),
+        request(format!("\"{KEY}\""), "ping"),
+        request(2, KEY),
+        format!(r#"{{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{{"uri":"x:{KEY}"}}}}"#),
+    ] {
+        gate.post_as(KEY, body).await;
+    }
+    gate.recorded(4).await;
+    let pages = gate.page("/readyz").await.text().to_owned() + gate.page("/metrics").await.text();
+    let log = gate.log();
+    let records = gate.stop().await.iter().map(ToString::to_string).collect::<String>();
+    assert!(records.contains("who is ***?"));
+    for text in [records, pages, log] {
+        assert!(!text.contains(KEY) && !text.contains(word), "{text}");
+    }
 }

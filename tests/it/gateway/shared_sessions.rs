@@ -6,7 +6,6 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use http::StatusCode;
 use serde_json::json;
 
 use super::{modern, modern_tool, tool};
@@ -53,7 +52,7 @@ async fn a_server_that_is_gone_does_not_end_the_session_with_the_others() {
     let (all, alone) = (session(&gate, "/mcp").await, session(&gate, "/mcp/frail").await);
     frail.kill().await;
     let answer = within(&gate, "/mcp", &all, "frail__add").await;
-    assert_eq!((answer.status, answer.reason().as_str()), (StatusCode::OK, "upstream_connect"));
+    assert_eq!((answer.status, answer.reason().as_str()), (200, "upstream_connect"));
     assert_eq!((&answer.json()["error"]["code"], &answer.json()["id"]), (&json!(502), &json!(3)));
     assert_eq!(within(&gate, "/mcp", &all, "other__add").await.json()["result"]["isError"], false);
     assert_eq!(within(&gate, "/mcp/frail", &alone, "add").await.status, 502, "nobody shares that session");
@@ -85,9 +84,9 @@ async fn statuses_of_failure_are_in_band_too_and_the_servers_words_are_kept() {
     let gate = before(&frail, &other).await;
     let all = session(&gate, "/mcp").await;
     let said = within(&gate, "/mcp", &all, "frail__add").await;
-    assert_eq!((said.status, &said.json()["error"]["message"]), (StatusCode::OK, &json!("no room")));
+    assert_eq!((said.status, &said.json()["error"]["message"]), (200, &json!("no room")));
     let page = within(&gate, "/mcp", &all, "frail__fail").await;
-    assert_eq!((page.status, page.reason().as_str()), (StatusCode::OK, "upstream_protocol"));
+    assert_eq!((page.status, page.reason().as_str()), (200, "upstream_protocol"));
 }
 
 #[tokio::test]

@@ -16,9 +16,9 @@ fn count(id: u32) -> String {
 
 #[tokio::test]
 async fn a_call_that_reports_progress_for_ever_is_given_up_and_cancelled() {
-    let children = Children::start("upstreams.files.max_total_timeout = \"1s\"", "").await;
+    let children = Children::start("upstreams.files.max_total_timeout = \"3s\"", "").await;
     let id = children.session().await;
-    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"busy","arguments":{"steps":8},"_meta":{"progressToken":"t"}}}"#;
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"busy","arguments":{"steps":12},"_meta":{"progressToken":"t"}}}"#;
     let answer = children.in_session(&id, call).await;
     let text = answer.text();
     assert!(text.contains("notifications/progress") && !text.contains("done"), "{text}");

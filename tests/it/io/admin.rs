@@ -40,6 +40,10 @@ impl AdminState for State {
     fn metrics(&self) -> String {
         "up 1\n".into()
     }
+
+    fn open_metrics(&self) -> String {
+        "up 1\n# EOF\n".into()
+    }
 }
 
 fn start() -> (SocketAddr, Arc<AtomicBool>) {

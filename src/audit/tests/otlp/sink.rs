@@ -19,9 +19,13 @@ use hyper_util::{
     server::conn::auto,
 };
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::{
-        ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+    collector::{
+        logs::v1::ExportLogsServiceRequest,
+        metrics::v1::ExportMetricsServiceRequest,
+        trace::v1::{ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse},
     },
+    logs::v1::LogRecord,
+    metrics::v1::Metric,
     trace::v1::Span,
 };
 use prost::Message;
@@ -41,6 +45,8 @@ pub(in crate::audit::tests) enum Behaviour {
     Refuse,
     /// Is unavailable so many times, then takes.
     BusyFirst(usize),
+    /// Has no place but for spans, as Jaeger.
+    OnlySpans,
 }
 
 struct State {
@@ -48,6 +54,10 @@ struct State {
     behaviour: Behaviour,
     seen: AtomicUsize,
     requests: Mutex<Vec<(HeaderMap, ExportTraceServiceRequest)>>,
+    metrics: Mutex<Vec<(HeaderMap, ExportMetricsServiceRequest)>>,
+    logs: Mutex<Vec<(HeaderMap, ExportLogsServiceRequest)>>,
+    /// Requests that found no place.
+    turned_away: AtomicUsize,
 }
 
 /// Stops when dropped.
@@ -69,8 +79,15 @@ impl Sink {
     }
 
     fn start_with(protocol: OtlpProtocol, behaviour: Behaviour, tls: Option<TlsAcceptor>) -> Self {
-        let state =
-            Arc::new(State { protocol, behaviour, seen: AtomicUsize::new(0), requests: Mutex::default() });
+        let state = Arc::new(State {
+            protocol,
+            behaviour,
+            seen: AtomicUsize::new(0),
+            requests: Mutex::default(),
+            metrics: Mutex::default(),
+            logs: Mutex::default(),
+            turned_away: AtomicUsize::new(0),
+        });
         let theirs = Arc::clone(&state);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -109,6 +126,30 @@ impl Sink {
             .flat_map(|s| s.spans)
             .collect()
     }
+
+    /// Each export of metrics, with its headers and resource.
+    pub(super) fn metrics(&self) -> Vec<(HeaderMap, ExportMetricsServiceRequest)> {
+        self.state.metrics.lock().unwrap().clone()
+    }
+
+    /// The metrics of the last export.
+    pub(super) fn last_metrics(&self) -> Vec<Metric> {
+        let last = self.metrics().pop().map(|(_, request)| request.resource_metrics).unwrap_or_default();
+        last.into_iter().flat_map(|r| r.scope_metrics).flat_map(|s| s.metrics).collect()
+    }
+
+    pub(super) fn logs(&self) -> Vec<LogRecord> {
+        let requests = self.state.logs.lock().unwrap().clone().into_iter();
+        requests
+            .flat_map(|(_, r)| r.resource_logs)
+            .flat_map(|r| r.scope_logs)
+            .flat_map(|s| s.log_records)
+            .collect()
+    }
+
+    pub(super) fn turned_away(&self) -> usize {
+        self.state.turned_away.load(Ordering::Relaxed)
+    }
 }
 
 impl Drop for Sink {
@@ -143,12 +184,16 @@ async fn answer(
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
     let (head, body) = request.into_parts();
     let grpc = state.protocol == OtlpProtocol::Grpc;
-    let (path, kind) = if grpc {
-        ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", "application/grpc")
+    let (paths, kind) = if grpc {
+        let of = |signal: &str, service: &str| {
+            format!("/opentelemetry.proto.collector.{signal}.v1.{service}Service/Export")
+        };
+        ([of("trace", "Trace"), of("metrics", "Metrics"), of("logs", "Logs")], "application/grpc")
     } else {
-        ("/v1/traces", "application/x-protobuf")
+        (["traces", "metrics", "logs"].map(|signal| format!("/v1/{signal}")), "application/x-protobuf")
     };
-    assert_eq!((head.method.as_str(), head.uri.path()), ("POST", path));
+    assert_eq!(head.method.as_str(), "POST");
+    let signal = paths.iter().position(|path| path == head.uri.path()).expect("a path of OTLP");
     assert_eq!(head.headers["content-type"], kind);
     let bytes = body.collect().await.unwrap().to_bytes();
     let message = if grpc {
@@ -158,6 +203,20 @@ async fn answer(
     } else {
         &bytes[..]
     };
+    if signal > 0 {
+        if matches!(state.behaviour, Behaviour::OnlySpans) {
+            state.turned_away.fetch_add(1, Ordering::Relaxed);
+            return Ok(if grpc { status("12", Some("unknown service")) } else { plain(404) });
+        }
+        if signal == 1 {
+            let request = ExportMetricsServiceRequest::decode(message).unwrap();
+            state.metrics.lock().unwrap().push((head.headers, request));
+        } else {
+            let request = ExportLogsServiceRequest::decode(message).unwrap();
+            state.logs.lock().unwrap().push((head.headers, request));
+        }
+        return Ok(taken(grpc, ExportTraceServiceResponse::default()));
+    }
     let request = ExportTraceServiceRequest::decode(message).unwrap();
     let seen = state.seen.fetch_add(1, Ordering::Relaxed);
     Ok(match state.behaviour {
@@ -176,7 +235,7 @@ async fn answer(
             let partial = ExportTracePartialSuccess { rejected_spans: rejected, error_message };
             taken(grpc, ExportTraceServiceResponse { partial_success: Some(partial) })
         }
-        Behaviour::Take | Behaviour::BusyFirst(_) => {
+        Behaviour::Take | Behaviour::BusyFirst(_) | Behaviour::OnlySpans => {
             state.requests.lock().unwrap().push((head.headers, request));
             taken(grpc, ExportTraceServiceResponse::default())
         }
