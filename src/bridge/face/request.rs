@@ -163,7 +163,7 @@ impl Call {
         prepare(&mut out);
         if let Ok(Body::Object(message)) = message::parse(body.as_bytes()) {
             let tool =
-                (method == "tools/call").then(|| message.name.as_deref().and_then(|n| (core.tools)(n)));
+                (method == "tools/call").then(|| message.name.as_deref().and_then(|n| core.tools.find(n)));
             headers::derive(&message, tool.flatten().as_deref(), &mut out);
         }
         let mut request = Request::new(Bytes::from(body));
