@@ -148,9 +148,12 @@ impl Call {
         }
     }
 
-    /// The end of a call that the client has cancelled.
+    /// The end of a call that the client has cancelled. A client that takes no stream must not get one.
     pub(super) fn taken_back(&self) -> Response<ResponseBody> {
         self.note_taken_back();
+        if !self.takes_events {
+            return body::json(http::StatusCode::OK, Bytes::new());
+        }
         body::streamed(body::whole(Bytes::new()))
     }
 
