@@ -32,61 +32,35 @@ pub struct Host {
 /// All of them; a client name belongs to the first that it fits.
 pub const HOSTS: &[Host] = &[
     // https://cursor.com/docs/mcp
-    Host {
-        name: "cursor",
-        title: "Cursor",
-        place: ".cursor/mcp.json or ~/.cursor/mcp.json",
-        clients: &["cursor"],
-        make: cursor,
-    },
+    host("cursor", "Cursor", ".cursor/mcp.json or ~/.cursor/mcp.json", &["cursor"], cursor),
     // https://github.com/geelen/mcp-remote: the file itself takes local programs only. It adds its own name to the host's.
-    Host {
-        name: "claude-desktop",
-        title: "Claude Desktop",
-        place: "claude_desktop_config.json (Settings, Developer, Edit Config); needs Node.js",
-        clients: &["claude-ai", "claude desktop", "claude-desktop", "mcp-remote"],
-        make: claude_desktop,
-    },
+    host(
+        "claude-desktop",
+        "Claude Desktop",
+        "claude_desktop_config.json (Settings, Developer, Edit Config); needs Node.js",
+        &["claude-ai", "claude desktop", "claude-desktop", "mcp-remote"],
+        claude_desktop,
+    ),
     // https://code.claude.com/docs/en/mcp
-    Host {
-        name: "claude-code",
-        title: "Claude Code",
-        place: "a shell",
-        clients: &["claude-code", "claude code"],
-        make: claude_code,
-    },
+    host("claude-code", "Claude Code", "a shell", &["claude-code", "claude code"], claude_code),
     // https://docs.windsurf.com/windsurf/cascade/mcp
-    Host {
-        name: "windsurf",
-        title: "Windsurf",
-        place: "~/.codeium/windsurf/mcp_config.json",
-        clients: &["windsurf", "codeium"],
-        make: windsurf,
-    },
+    host("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json", &["windsurf", "codeium"], windsurf),
     // https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
-    Host {
-        name: "vscode",
-        title: "VS Code",
-        place: ".vscode/mcp.json",
-        clients: &["visual studio code", "vscode"],
-        make: vscode,
-    },
+    host("vscode", "VS Code", ".vscode/mcp.json", &["visual studio code", "vscode"], vscode),
     // https://docs.openclaw.ai/cli/mcp
-    Host {
-        name: "openclaw",
-        title: "OpenClaw",
-        place: "~/.openclaw/openclaw.json",
-        clients: &["openclaw"],
-        make: openclaw,
-    },
-    Host {
-        name: GENERIC,
-        title: "Any other",
-        place: "whatever takes a URL and headers",
-        clients: &[""],
-        make: generic,
-    },
+    host("openclaw", "OpenClaw", "~/.openclaw/openclaw.json", &["openclaw"], openclaw),
+    host(GENERIC, "Any other", "whatever takes a URL and headers", &[""], generic),
 ];
+
+const fn host(
+    name: &'static str,
+    title: &'static str,
+    place: &'static str,
+    clients: &'static [&'static str],
+    make: fn(&Endpoints) -> String,
+) -> Host {
+    Host { name, title, place, clients, make }
+}
 
 /// Where clients reach the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -228,7 +228,9 @@ async fn a_loopback_listener_is_not_for_other_names_nor_for_other_sites() {
 async fn the_key_is_asked_for_and_a_login_is_a_cookie() {
     let (_fake, gate) = start(&format!("admin.key = \"{ADMIN}\"\n")).await;
     for path in ["/healthz", "/readyz", "/metrics"] {
-        assert_eq!(get(&gate, path).await.status, 200, "{path} asks for no key");
+        let status = get(&gate, path).await.status;
+        // Not ready, perhaps, a moment after the start.
+        assert!(status == 200 || (status, path) == (503, "/readyz"), "{path} asks for no key: {status}");
     }
     let page = get(&gate, "/activity?key=ada").await;
     assert_eq!((page.status, page.header("location")), (303, Some("/login?next=%2Factivity%3Fkey%3Dada")));
