@@ -151,11 +151,15 @@ fn audit(folder: &Path) -> Audit {
             fsync: Duration::from_secs(1),
             rotate: 256 * 1024 * 1024,
             keep: 8,
+            keep_age: None,
+            keep_bytes: None,
             deny_on_error: true,
         },
         capture: Capture::Hash,
         capture_tools: Vec::new(),
         redact: Globs::new(["*token*"]),
+        signing_key: None,
+        checkpoint: Duration::ZERO,
     }
 }
 

@@ -203,11 +203,15 @@ fn write(path: &Path, count: u64) -> Result<(), Box<dyn Error>> {
             fsync: Duration::from_secs(1),
             rotate: 256 << 20,
             keep: 100_000,
+            keep_age: None,
+            keep_bytes: None,
             deny_on_error: false,
         },
         capture: Capture::Hash,
         capture_tools: Vec::new(),
         redact: Globs::default(),
+        signing_key: None,
+        checkpoint: Duration::ZERO,
     };
     let telemetry = Telemetry {
         otlp: None,

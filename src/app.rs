@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    audit::{Recorder, StartError},
+    audit::{Proven, Recorder, StartError},
     config::{CliOverrides, Config, Loaded},
     metrics::Metrics,
     pages::{self, Listening, Pages},
@@ -62,6 +62,7 @@ pub async fn serve(
 
     let metrics = Arc::new(Metrics::new());
     let (recorder, thread) = start_recorder(&config, &metrics).await?;
+    let proven = prove_journal(&recorder).await;
     let drain = Drain::default();
     let tasks = TaskTracker::new();
     let snapshot = Snapshot::build(config.clone(), None, &tasks).map_err(Failure::Config)?;
@@ -81,6 +82,7 @@ pub async fn serve(
     let stop = pages_drain.graceful.clone();
     let pages = Pages::new(Arc::clone(&gateway), Arc::clone(&trouble), Arc::clone(&draining), at, stop);
     started(&config, at);
+    prove_collector(&gateway.desk.recorder, proven);
     let pages_task = tokio::spawn(serve_admin(admin, pages, pages_drain.clone()));
     let watch = file.map(|f| Reloader::new(Arc::clone(&gateway), f, &loaded, trouble));
     let reload = tokio::spawn(async move {
@@ -150,6 +152,27 @@ async fn start_recorder(
         Ok(started) => started.map_err(|e: StartError| Failure::Config(e.to_string())),
         Err(e) => Err(Failure::Other(format!("the recorder failed to start: {e}"))),
     }
+}
+
+/// Before anything is served: what is on the disk then, and in the chain, includes the `start` record.
+async fn prove_journal(recorder: &Recorder) -> Option<Proven> {
+    let recorder = recorder.clone();
+    tokio::task::spawn_blocking(move || recorder.prove_journal().ok()).await.ok().flatten()
+}
+
+/// A collector that does not answer holds up nothing, not even the end: the thread is no task of the runtime's. What
+/// the self-test showed is one line of the log.
+fn prove_collector(recorder: &Recorder, proven: Option<Proven>) {
+    let recorder = recorder.clone();
+    std::thread::spawn(move || {
+        let proof = recorder.prove_collector(proven.as_ref());
+        match proof.passed() {
+            Some(true) => tracing::info!("self-test passed: {proof}"),
+            // The calls are recorded all the same.
+            _ if matches!(proof.journal, Some(Ok(_))) => tracing::warn!("self-test failed: {proof}"),
+            _ => tracing::error!("self-test failed: {proof}"),
+        }
+    });
 }
 
 /// How long catalogs have to end their own sessions, and children to end.

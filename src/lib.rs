@@ -25,6 +25,7 @@ pub mod search;
 pub mod secrets;
 pub mod server;
 pub mod signal;
+pub mod signing;
 pub mod snapshot;
 pub mod store;
 pub mod telemetry;

@@ -151,6 +151,8 @@ fn with_startup_fields(before: &Config, mut after: Config) -> Config {
     after.server.header_timeout = before.server.header_timeout;
     after.admin.clone_from(&before.admin);
     after.audit.journal.clone_from(&before.audit.journal);
+    after.audit.signing_key.clone_from(&before.audit.signing_key);
+    after.audit.checkpoint = before.audit.checkpoint;
     after.telemetry.clone_from(&before.telemetry);
     after.storage.clone_from(&before.storage);
     after
@@ -164,6 +166,8 @@ fn warn_of_startup_fields(before: &Config, after: &Config) {
         ("server.header_timeout", before.server.header_timeout != after.server.header_timeout),
         ("admin", before.admin != after.admin),
         ("audit.journal", before.audit.journal != after.audit.journal),
+        ("audit.signing_key", before.audit.signing_key != after.audit.signing_key),
+        ("audit.checkpoint", before.audit.checkpoint != after.audit.checkpoint),
         ("telemetry", before.telemetry != after.telemetry),
         ("storage", before.storage != after.storage),
     ];

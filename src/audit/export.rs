@@ -10,9 +10,9 @@ use std::{
 };
 
 use super::{
+    chain::Place,
     collector::Collector,
     health::ExporterHealth,
-    line::Place,
     log_layer::{self, LogSink},
     otel_env::{Exports, Settings, Signal},
     otlp, otlp_logs, otlp_metrics,
@@ -77,7 +77,7 @@ impl Exporter {
                 queue,
                 health: Arc::clone(&health),
                 metrics: Arc::clone(metrics),
-                resource: resource(&settings, boot),
+                resource: settings.resource_of(boot),
                 collector: Collector::new(settings)?,
             }))
         };
@@ -167,17 +167,6 @@ impl Exporter {
 
 pub(super) fn count(items: usize) -> u64 {
     u64::try_from(items).unwrap_or(u64::MAX)
-}
-
-/// What the user said of the resource, and what we know of it.
-fn resource(settings: &Settings, boot: &str) -> Vec<(String, String)> {
-    let mut all = settings.resource.clone();
-    for (key, value) in [("service.version", env!("CARGO_PKG_VERSION")), ("service.instance.id", boot)] {
-        if !all.iter().any(|(written, _)| written == key) {
-            all.push((key.to_owned(), value.to_owned()));
-        }
-    }
-    all
 }
 
 /// Everything that the thread does: each signal at its own pace, so that one that is stuck holds up no other.

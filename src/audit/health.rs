@@ -47,6 +47,8 @@ pub enum ExporterState {
 pub(super) enum Step {
     Write,
     Sync,
+    /// The self-test.
+    Proof,
 }
 
 type Failure = Option<(String, SystemTime)>;
@@ -55,7 +57,7 @@ type Failure = Option<(String, SystemTime)>;
 #[derive(Debug, Default)]
 pub(super) struct JournalHealth {
     failing: AtomicBool,
-    steps: Mutex<[Failure; 2]>,
+    steps: Mutex<[Failure; 3]>,
 }
 
 impl JournalHealth {
@@ -94,7 +96,7 @@ impl JournalHealth {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, [Failure; 2]> {
+    fn lock(&self) -> MutexGuard<'_, [Failure; 3]> {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

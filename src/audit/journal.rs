@@ -4,23 +4,25 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
-use super::{line::GENESIS, query, recorder::StartError, segments};
+use super::{
+    chain::GENESIS,
+    query,
+    recorder::StartError,
+    retention::Retention,
+    segments,
+    tail::{FoundEnd, bytes, find_end, read},
+};
 use crate::config;
 
 /// Bytes written at once, and so the most that a try can fail with.
 const CHUNK: usize = 1024 * 1024;
-/// Step in which the last line is looked for, from the end.
-const STEP: u64 = 64 * 1024;
-/// What ends every line: `,"hash":"` + 64 digits + `"}`.
-const ENDING: usize = 9 + 64 + 2;
-/// What begins every line.
-const BEGINNING: &[u8] = b"{\"v\":";
 
 /// An open, locked journal.
 #[derive(Debug)]
@@ -32,7 +34,11 @@ pub(super) struct Journal {
     /// Size at which the next segment is begun.
     rotate_at: u64,
     rotate: u64,
-    keep: usize,
+    retention: Retention,
+    /// When the current segment was begun.
+    begun: SystemTime,
+    /// Whether a segment was begun since somebody asked.
+    rotated: bool,
     /// A device or pipe is only written to: it has no end to heal, nothing to lock or rotate.
     regular: bool,
     /// Lines that are not on disk yet; the first `written` bytes already are.
@@ -67,13 +73,18 @@ impl Journal {
         if end.torn > 0 {
             file.set_len(end.good).map_err(refused)?;
         }
+        // Not every file system knows when a file was made; one that is not empty is then as old as its last line.
+        let about = file.metadata().map_err(refused)?;
+        let begun = about.created().or_else(|_| about.modified()).unwrap_or_else(|_| SystemTime::now());
         let new = Self {
             path,
             file: Some(Arc::new(file)),
             good: end.good,
             rotate_at: settings.rotate,
             rotate: settings.rotate,
-            keep: settings.keep,
+            retention: Retention::of(settings),
+            begun,
+            rotated: false,
             regular,
             waiting: Vec::new(),
             written: 0,
@@ -95,6 +106,35 @@ impl Journal {
     /// The current segment, for syncing; `None` for what cannot be synced.
     pub(super) fn segment(&self) -> Option<Arc<File>> {
         self.file.clone().filter(|_| self.regular)
+    }
+
+    /// Whether a new segment was begun since the last time this was asked.
+    pub(super) fn has_rotated(&mut self) -> bool {
+        std::mem::take(&mut self.rotated)
+    }
+
+    /// The last `length` bytes of what is on the disk, read the way anybody else would; `None` for what cannot be read.
+    pub(super) fn read_back(&self, length: usize) -> io::Result<Option<Vec<u8>>> {
+        if !self.regular {
+            return Ok(None);
+        }
+        let file = File::open(&self.path)?;
+        let end = file.metadata()?.len();
+        read(&file, end.saturating_sub(bytes(length)), bytes(length)).map(Some)
+    }
+
+    /// Removes segments whose time is over, and begins a new one if the current one is old enough.
+    pub(super) fn tidy(&mut self) {
+        if !self.regular {
+            return;
+        }
+        if self.good > 0 && self.retention.ends_segment(self.begun) {
+            if let Err(error) = self.begin_segment() {
+                tracing::warn!(%error, path = %self.path.display(), "an old segment cannot be ended");
+            }
+        } else {
+            self.forget();
+        }
     }
 
     /// Writes what waits. After an error the rest still waits and the file ends in a whole line, or is cut
@@ -163,6 +203,10 @@ impl Journal {
         if !self.regular || self.good == 0 || self.good + bytes(more) <= self.rotate_at {
             return Ok(());
         }
+        self.begin_segment()
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
         let old = self.ready()?;
         old.sync_data()?;
         if let Err(error) = self.rename() {
@@ -172,30 +216,26 @@ impl Journal {
         }
         let closed = self.good;
         (self.file, self.good, self.rotate_at) = (None, 0, self.rotate);
+        (self.begun, self.rotated) = (SystemTime::now(), true);
         self.ready()?;
         query::index_later(&self.path, closed);
-        if let Err(error) =
-            self.forget_oldest().and_then(|()| File::open(segments::folder(&self.path))?.sync_all())
-        {
+        self.forget();
+        Ok(())
+    }
+
+    fn forget(&self) {
+        let folder = segments::folder(&self.path);
+        let result =
+            self.retention.apply(&self.path, self.good).and_then(|()| File::open(folder)?.sync_all());
+        if let Err(error) = result {
             tracing::warn!(%error, path = %self.path.display(), "old journal segments could not be removed");
         }
-        Ok(())
     }
 
     fn rename(&self) -> io::Result<()> {
         let last = segments::old(&self.path)?.last().map_or(0, |(number, _)| *number);
         fs::rename(&self.path, segments::numbered(&self.path, last + 1))
     }
-
-    fn forget_oldest(&self) -> io::Result<()> {
-        let old = segments::old(&self.path)?;
-        let surplus = old.len().saturating_sub(self.keep);
-        old[..surplus].iter().try_for_each(|(_, path)| fs::remove_file(path))
-    }
-}
-
-fn bytes(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 /// How much to write at once: whole lines, at most [`CHUNK`] bytes, or one longer line.
@@ -221,79 +261,4 @@ fn take_lock(path: &Path) -> Result<File, StartError> {
         Err(TryLockError::WouldBlock) => Err(StartError::Locked(path.to_owned())),
         Err(TryLockError::Error(error)) => Err(refused(error)),
     }
-}
-
-#[derive(Debug, Default)]
-struct FoundEnd {
-    good: u64,
-    torn: u64,
-    prev: Option<[u8; 64]>,
-}
-
-/// The end of the journal: of the current segment, or of the newest old one if that is still empty.
-fn find_end(path: &Path, file: &File) -> Result<FoundEnd, StartError> {
-    let refused = |error| StartError::Io(path.to_owned(), error);
-    let found = end_of(path, file)?;
-    if found.prev.is_some() {
-        return Ok(found);
-    }
-    let Some((_, newest)) = segments::old(path).map_err(refused)?.pop() else { return Ok(found) };
-    let older = File::open(&newest).map_err(|error| StartError::Io(newest.clone(), error))?;
-    Ok(FoundEnd { prev: end_of(&newest, &older)?.prev, ..found })
-}
-
-/// Looks at the last lines alone, however long the file is. A file whose last whole line is not a record, or
-/// whose only line is no beginning of one, belongs to somebody else.
-fn end_of(path: &Path, file: &File) -> Result<FoundEnd, StartError> {
-    let refused = |error| StartError::Io(path.to_owned(), error);
-    let length = file.metadata().map_err(refused)?.len();
-    let good = line_start(file, length).map_err(refused)?;
-    let torn = length - good;
-    if good == 0 {
-        let head = read(file, 0, torn.min(bytes(BEGINNING.len()))).map_err(refused)?;
-        let ours = BEGINNING.starts_with(&head) || head.iter().all(|b| *b == 0);
-        return if ours { Ok(FoundEnd { good, torn, prev: None }) } else { Err(foreign(path)) };
-    }
-    let start = line_start(file, good - 1).map_err(refused)?;
-    let head = read(file, start, bytes(BEGINNING.len()).min(good - start)).map_err(refused)?;
-    let tail =
-        read(file, good - 1 - bytes(ENDING).min(good - 1 - start), bytes(ENDING).min(good - 1 - start))
-            .map_err(refused)?;
-    match stated_hash(&tail) {
-        Some(prev) if head == BEGINNING => Ok(FoundEnd { good, torn, prev: Some(prev) }),
-        _ => Err(foreign(path)),
-    }
-}
-
-fn foreign(path: &Path) -> StartError {
-    StartError::Foreign(path.to_owned())
-}
-
-/// The hash that a line (without its line feed) ends in, if it ends like a record.
-pub(super) fn stated_hash(line: &[u8]) -> Option<[u8; 64]> {
-    let ending = line.get(line.len().checked_sub(ENDING)?..)?;
-    let hash = ending.strip_prefix(b",\"hash\":\"")?.strip_suffix(b"\"}")?;
-    let hash: [u8; 64] = hash.try_into().ok()?;
-    hash.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')).then_some(hash)
-}
-
-/// Where the line begins that holds the byte before `end`: after the last line feed before `end`, or at 0.
-fn line_start(file: &File, end: u64) -> io::Result<u64> {
-    let mut upto = end;
-    while upto > 0 {
-        let from = upto.saturating_sub(STEP);
-        let part = read(file, from, upto - from)?;
-        if let Some(at) = memchr::memrchr(b'\n', &part) {
-            return Ok(from + bytes(at) + 1);
-        }
-        upto = from;
-    }
-    Ok(0)
-}
-
-fn read(mut file: &File, from: u64, length: u64) -> io::Result<Vec<u8>> {
-    let mut part = Vec::new();
-    file.seek(SeekFrom::Start(from))?;
-    file.take(length).read_to_end(&mut part)?;
-    Ok(part)
 }

@@ -1,117 +1,28 @@
-//! The journal line of a record: its members, their order, and the hash chain. Knows nothing of files.
-//! Invariant: a line is one line of JSON; `hash` is its last member and covers every byte before `,"hash":`.
+//! The members of a call's journal line, and their order. Knows nothing of files, nor of the chain.
+//! Invariant: what is appended is on one line, and every member is there, known or not.
 
-use std::time::{Duration, SystemTime};
-
-use sha2::{Digest, Sha256};
+use std::time::Duration;
 
 use super::{
     record::{Client, Edit, Failure, Received, Record},
     redact::Shown,
-    text::{self, Clock},
+    text, tries,
 };
 
-/// `prev` of the very first record.
-pub(super) const GENESIS: [u8; 64] = [b'0'; 64];
 /// Repairs that one record lists; `edits_omitted` counts the rest.
 pub(super) const MOST_EDITS: usize = 256;
 
-/// What a line got that the record did not have: its place in the chain.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) seq: u64,
-    /// Hex SHA-256 of the line.
-    pub(super) hash: [u8; 64],
-}
-
-/// The end of the chain. Every line goes through it, in order.
-#[derive(Debug)]
-pub(super) struct Chain {
-    boot: String,
-    seq: u64,
-    prev: [u8; 64],
-    clock: Clock,
-}
-
-/// What a `start` record says.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
-    /// Bytes of a torn line that were cut off the journal's end.
-    pub(super) healed_bytes: u64,
-}
-
-impl Chain {
-    /// Continues after the line whose hash is `prev`, in a boot of its own.
-    pub(super) fn new(prev: [u8; 64]) -> Self {
-        Self { boot: ulid::Ulid::generate().to_string(), seq: 0, prev, clock: Clock::default() }
+/// Appends everything between `time` and `prev`.
+pub(super) fn call(out: &mut Vec<u8>, record: &Record, payloads: &[Shown<'_>; 2], lost: u64) {
+    members(out, record);
+    payload(out, b",\"arguments\":", &payloads[0]);
+    payload(out, b",\"result\":", &payloads[1]);
+    if let Some(message) = &record.received {
+        received(out, message);
     }
-
-    /// The boot's name: a ULID.
-    pub(super) fn boot(&self) -> &str {
-        &self.boot
-    }
-
-    /// Appends the line that opens a boot, with `seq` 0.
-    pub(super) fn start(&mut self, out: &mut Vec<u8>, start: Start) {
-        let from = out.len();
-        self.open(out, "start", SystemTime::now());
-        out.extend_from_slice(b",\"version\":");
-        text::string(out, env!("CARGO_PKG_VERSION"));
-        out.extend_from_slice(b",\"pid\":");
-        text::number(out, std::process::id());
-        out.extend_from_slice(b",\"healed_bytes\":");
-        text::number(out, start.healed_bytes);
-        self.close(out, from);
-    }
-
-    /// Appends the line of a call. `lost` records before it have taken their numbers but left no line.
-    pub(super) fn call(
-        &mut self,
-        out: &mut Vec<u8>,
-        record: &Record,
-        payloads: &[Shown<'_>; 2],
-        lost: u64,
-    ) -> Place {
-        let from = out.len();
-        self.seq += lost;
-        self.open(out, "call", record.time);
-        members(out, record);
-        payload(out, b",\"arguments\":", &payloads[0]);
-        payload(out, b",\"result\":", &payloads[1]);
-        if let Some(message) = &record.received {
-            received(out, message);
-        }
-        if lost > 0 {
-            out.extend_from_slice(b",\"lost\":");
-            text::number(out, lost);
-        }
-        self.close(out, from)
-    }
-
-    fn open(&mut self, out: &mut Vec<u8>, kind: &str, time: SystemTime) {
-        out.extend_from_slice(b"{\"v\":1,\"kind\":\"");
-        out.extend_from_slice(kind.as_bytes());
-        out.extend_from_slice(b"\",\"boot\":\"");
-        out.extend_from_slice(self.boot.as_bytes());
-        out.extend_from_slice(b"\",\"seq\":");
-        text::number(out, self.seq);
-        out.extend_from_slice(b",\"time\":\"");
-        self.clock.write(out, time);
-        out.push(b'"');
-    }
-
-    fn close(&mut self, out: &mut Vec<u8>, from: usize) -> Place {
-        out.extend_from_slice(b",\"prev\":\"");
-        out.extend_from_slice(&self.prev);
-        out.push(b'"');
-        let hash = text::hex_of(&Sha256::digest(&out[from..]).into());
-        out.extend_from_slice(b",\"hash\":\"");
-        out.extend_from_slice(&hash);
-        out.extend_from_slice(b"\"}\n");
-        let place = Place { seq: self.seq, hash };
-        self.prev = hash;
-        self.seq += 1;
-        place
+    tries::write(out, record);
+    if lost > 0 {
+        whole(out, b",\"lost\":", Some(lost));
     }
 }
 
@@ -183,7 +94,7 @@ fn flag(out: &mut Vec<u8>, name: &[u8], value: bool) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
-fn optional(out: &mut Vec<u8>, name: &[u8], value: Option<&str>) {
+pub(super) fn optional(out: &mut Vec<u8>, name: &[u8], value: Option<&str>) {
     out.extend_from_slice(name);
     match value {
         Some(value) => text::string(out, value),
@@ -191,7 +102,7 @@ fn optional(out: &mut Vec<u8>, name: &[u8], value: Option<&str>) {
     }
 }
 
-fn whole(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
+pub(super) fn whole(out: &mut Vec<u8>, name: &[u8], value: Option<impl itoa::Integer>) {
     out.extend_from_slice(name);
     match value {
         Some(value) => text::number(out, value),
@@ -227,7 +138,7 @@ fn client(out: &mut Vec<u8>, client: &Client) {
     out.push(b'}');
 }
 
-fn list<T>(out: &mut Vec<u8>, items: &[T], mut one: impl FnMut(&mut Vec<u8>, &T)) {
+pub(super) fn list<T>(out: &mut Vec<u8>, items: &[T], mut one: impl FnMut(&mut Vec<u8>, &T)) {
     out.push(b'[');
     for (n, item) in items.iter().enumerate() {
         if n > 0 {

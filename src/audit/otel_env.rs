@@ -86,7 +86,7 @@ pub(super) struct Exports {
 }
 
 /// Everything the exporter needs to know of one signal.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) url: Uri,
     pub(super) protocol: OtlpProtocol,
@@ -129,6 +129,17 @@ impl Exports {
 }
 
 impl Settings {
+    /// What the user said of the resource, and what we know of it.
+    pub(super) fn resource_of(&self, boot: &str) -> Vec<(String, String)> {
+        let mut all = self.resource.clone();
+        for (key, value) in [("service.version", env!("CARGO_PKG_VERSION")), ("service.instance.id", boot)] {
+            if !all.iter().any(|(written, _)| written == key) {
+                all.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        all
+    }
+
     fn from(telemetry: &Telemetry, env: Env<'_>, signal: Signal) -> Result<Option<Self>, String> {
         let Some((place, address, whole)) = endpoint(telemetry, env, signal) else { return Ok(None) };
         let base = parse(&address).ok_or(format!("{place}: not an http or https URL"))?;

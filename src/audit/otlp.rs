@@ -12,7 +12,8 @@ use std::{
 };
 
 use super::{
-    line::{MOST_EDITS, Place, edit_list, upstream_time},
+    chain::Place,
+    line::{MOST_EDITS, edit_list, upstream_time},
     protobuf as pb,
     record::{Attempt, Failure, Outcome, Record},
     redact::Shown,
@@ -26,6 +27,7 @@ const SPANS: u64 = 2;
 const SPAN_ATTRIBUTES: u64 = 9;
 const RESOURCE_ATTRIBUTES: u64 = 1;
 /// `SpanKind`
+const INTERNAL: u64 = 1;
 const SERVER: u64 = 2;
 const CLIENT: u64 = 3;
 /// `Span.flags`: sampled; whether the parent is remote is known; it is.
@@ -52,6 +54,22 @@ pub(super) fn spans(
         pb::message(out, SPANS, |out| client_span(out, record, attempt));
     }
     1 + record.attempts.len()
+}
+
+/// Appends the span of a self-test, as long as a moment.
+pub(super) fn selftest(out: &mut Vec<u8>, ids: ([u8; 16], [u8; 8]), boot: &str, place: Place) {
+    let now = nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    pb::message(out, SPANS, |out| {
+        pb::bytes(out, 1, &ids.0);
+        pb::bytes(out, 2, &ids.1);
+        pb::bytes(out, 5, b"smartgate selftest");
+        pb::integer(out, 6, INTERNAL);
+        pb::fixed64(out, 7, now);
+        pb::fixed64(out, 8, now);
+        pb::fixed32(out, 16, SAMPLED);
+        string(out, "smartgate.kind", "selftest");
+        chain(out, boot, place);
+    });
 }
 
 /// The request that carries `spans`: everything around them.

@@ -5,7 +5,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{
-    line::Place,
+    chain::Place,
     protobuf as pb,
     record::{Outcome, Record},
     text,

@@ -33,6 +33,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Each of them.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Ok,
+        Self::ToolError,
+        Self::RpcError,
+        Self::Rejected,
+        Self::UpstreamFailed,
+        Self::ClientClosed,
+        Self::Drained,
+        Self::Panicked,
+    ];
+
     /// The name used in records and metric labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

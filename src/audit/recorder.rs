@@ -5,7 +5,7 @@ use std::{
     fmt, io,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
@@ -15,16 +15,18 @@ use std::{
 use arc_swap::ArcSwap;
 
 use super::{
+    chain::{Chain, Start},
+    checkpoint::Checkpoints,
     export::Exporter,
     feed::Feed,
     health::{ExporterHealth, ExporterState, JournalHealth, JournalState, Step},
     journal::Journal,
-    line::{Chain, Start},
-    otel_env::Exports,
+    otel_env::{Exports, Settings},
+    proof::Proof,
     record::{Outcome, Record},
     redact::Masks,
     sync::Syncer,
-    worker::Worker,
+    worker::{Message, Worker},
 };
 use crate::{config, metrics::Metrics, secrets};
 
@@ -40,6 +42,8 @@ pub enum StartError {
     Foreign(PathBuf),
     /// The file cannot be used.
     Io(PathBuf, io::Error),
+    /// `audit.signing_key` is none.
+    SigningKey(String),
     /// The exporter's settings make no sense.
     Exporter(String),
 }
@@ -56,6 +60,7 @@ impl fmt::Display for StartError {
                 )
             }
             Self::Io(path, error) => write!(f, "journal {}: {error}", path.display()),
+            Self::SigningKey(why) => write!(f, "audit.signing_key: {why}"),
             Self::Exporter(message) => write!(f, "telemetry: {message}"),
         }
     }
@@ -88,6 +93,8 @@ pub struct Status {
     pub lost: u64,
     /// The exporter.
     pub exporter: ExporterState,
+    /// What the last self-test showed.
+    pub proof: Proof,
     /// Spans that no collector took since the start.
     pub dropped_spans: u64,
 }
@@ -103,21 +110,24 @@ pub(super) struct Shared {
     pub(super) masks: ArcSwap<Masks>,
     pub(super) feed: Feed,
     pub(super) metrics: Arc<Metrics>,
-    exporter: Option<Arc<ExporterHealth>>,
+    pub(super) exporter: Option<Arc<ExporterHealth>>,
+    /// How the collector is reached, for the self-test.
+    pub(super) proving: Option<Settings>,
+    pub(super) proof: Mutex<Proof>,
     deny: bool,
 }
 
 /// Takes the records of finished calls. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Option<Box<Record>>>,
-    shared: Arc<Shared>,
+    pub(super) sender: mpsc::Sender<Message>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// The thread behind a [`Recorder`]; stop it last, after every call has ended.
 #[derive(Debug)]
 pub struct RecorderThread {
-    sender: mpsc::Sender<Option<Box<Record>>>,
+    sender: mpsc::Sender<Message>,
     thread: JoinHandle<()>,
 }
 
@@ -125,7 +135,7 @@ impl RecorderThread {
     /// Writes what waits, syncs, gives the exporter two seconds for the rest, and unlocks the journal.
     /// Blocks: call it outside the async runtime, or in `spawn_blocking`.
     pub fn stop(self) {
-        let gone = self.sender.send(None).is_err();
+        let gone = self.sender.send(Message::Stop).is_err();
         if self.thread.join().is_err() || gone {
             tracing::error!("the recorder thread ended before its time");
         }
@@ -135,14 +145,14 @@ impl RecorderThread {
 /// Records that are handed to whoever asks instead of being written.
 #[derive(Debug)]
 pub struct Unwritten {
-    receiver: mpsc::Receiver<Option<Box<Record>>>,
+    receiver: mpsc::Receiver<Message>,
     shared: Arc<Shared>,
 }
 
 impl Unwritten {
     /// The next record; `None` if none has been handed over.
     pub fn take(&mut self) -> Option<Box<Record>> {
-        let record = self.receiver.try_recv().ok().flatten()?;
+        let Ok(Message::Record(record)) = self.receiver.try_recv() else { return None };
         self.shared.pending.fetch_sub(record.weight(), Ordering::Relaxed);
         Some(record)
     }
@@ -160,6 +170,8 @@ impl Recorder {
             feed: Feed::new(""),
             metrics,
             exporter: None,
+            proving: None,
+            proof: Mutex::default(),
             deny: false,
         });
         let (sender, receiver) = mpsc::channel();
@@ -179,8 +191,10 @@ impl Recorder {
     ) -> Result<(Self, RecorderThread), StartError> {
         let refused = |error| StartError::Io(audit.journal.path.clone(), error);
         let exports = Exports::resolve(telemetry).map_err(StartError::Exporter)?;
-        let (journal, end) = Journal::open(&audit.journal)?;
-        let chain = Chain::new(end.prev);
+        let mut checkpoints = Checkpoints::of(audit).map_err(StartError::SigningKey)?;
+        let (mut journal, end) = Journal::open(&audit.journal)?;
+        let mut chain = Chain::new(end.prev);
+        let proving = exports.as_ref().and_then(|e| e.traces.clone());
         let exporter = match exports {
             Some(exports) => {
                 Some(Exporter::start(exports, chain.boot(), &metrics).map_err(StartError::Exporter)?)
@@ -195,14 +209,19 @@ impl Recorder {
             feed: Feed::new(chain.boot()),
             metrics,
             exporter: exporter.as_ref().map(Exporter::health),
+            proving,
+            proof: Mutex::default(),
             deny: audit.journal.deny_on_error,
         });
         let theirs = Arc::clone(&shared);
         let report = Box::new(move |result| theirs.synced(&result));
         let syncer = Syncer::start(audit.journal.fsync, report).map_err(refused)?;
         let (sender, receiver) = mpsc::channel();
-        let start = Start { healed_bytes: end.healed_bytes };
-        let worker = Worker::new(receiver, Arc::clone(&shared), journal, chain, syncer, exporter, start);
+        journal.tidy();
+        chain.start(journal.buffer(), Start { healed_bytes: end.healed_bytes });
+        checkpoints.line();
+        let ours = Arc::clone(&shared);
+        let worker = Worker::new(receiver, ours, journal, chain, syncer, exporter, checkpoints);
         let thread =
             thread::Builder::new().name("recorder".into()).spawn(|| worker.run()).map_err(refused)?;
         Ok((Self { sender: sender.clone(), shared }, RecorderThread { sender, thread }))
@@ -216,7 +235,9 @@ impl Recorder {
         if waiting > BACKLOG && self.shared.may_drop(&record) {
             self.shared.pending.fetch_sub(weight, Ordering::Relaxed);
             self.shared.lose(&mut record);
-        } else if let Err(mpsc::SendError(Some(mut record))) = self.sender.send(Some(record)) {
+        } else if let Err(mpsc::SendError(Message::Record(mut record))) =
+            self.sender.send(Message::Record(record))
+        {
             self.shared.health.dead();
             self.shared.lose(&mut record);
         }
@@ -252,6 +273,7 @@ impl Recorder {
             records: metrics.journal_records.get(),
             lost: metrics.journal_lost.get(),
             exporter: self.shared.exporter.as_ref().map_or(ExporterState::Off, |e| e.state()),
+            proof: self.proof(),
             dropped_spans: metrics.spans_dropped.get(),
         }
     }

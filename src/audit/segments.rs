@@ -40,6 +40,12 @@ pub(super) fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// The hash that a segment ends in, if it ends in a record.
+pub(super) fn last_hash(path: &Path) -> Option<[u8; 64]> {
+    let file = fs::File::open(path).ok()?;
+    super::tail::find_end_of(path, &file).ok()?.prev
+}
+
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path.as_os_str());
     name.push(suffix);

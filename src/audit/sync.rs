@@ -9,10 +9,14 @@ use std::{
     time::Duration,
 };
 
+use super::checkpoint::Published;
+
 #[derive(Debug, Default)]
 struct State {
     /// The segment with lines that are not synced.
     dirty: Option<Arc<File>>,
+    /// Checkpoints among them.
+    checkpoints: Vec<Published>,
     stop: bool,
 }
 
@@ -58,12 +62,20 @@ impl Syncer {
         self.interval.is_zero()
     }
 
-    /// Lines were written to `segment`.
-    pub(super) fn wrote(&self, segment: Arc<File>) {
+    /// Lines were written to `segment`. Checkpoints among them are told to the world once they are on the disk, so that
+    /// no crash can make one look cut off.
+    pub(super) fn wrote(&self, segment: Arc<File>, checkpoints: Vec<Published>) {
         if let Some(report) = &self.report {
-            return report(segment.sync_data());
+            let result = segment.sync_data();
+            if result.is_ok() {
+                checkpoints.iter().for_each(Published::tell);
+            }
+            return report(result);
         }
-        let clean = self.shared.lock().dirty.replace(segment).is_none();
+        let mut state = self.shared.lock();
+        state.checkpoints.extend(checkpoints);
+        let clean = state.dirty.replace(segment).is_none();
+        drop(state);
         if clean {
             self.shared.changed.notify_one();
         }
@@ -88,11 +100,16 @@ fn run(shared: &Shared, interval: Duration, report: &Report) {
         let wait = shared.changed.wait_timeout_while(state, interval, |s| !s.stop);
         let mut state = wait.unwrap_or_else(PoisonError::into_inner).0;
         let (segment, stop) = (state.dirty.take(), state.stop);
+        let checkpoints = std::mem::take(&mut state.checkpoints);
         drop(state);
         if let Some(segment) = segment {
             let result = segment.sync_data();
-            if result.is_err() {
-                shared.lock().dirty.get_or_insert(segment);
+            if result.is_ok() {
+                checkpoints.iter().for_each(Published::tell);
+            } else {
+                let mut state = shared.lock();
+                state.dirty.get_or_insert(segment);
+                state.checkpoints.splice(..0, checkpoints);
             }
             report(result);
         }

@@ -1,7 +1,7 @@
 //! Small pieces of text, appended to a buffer without allocating: JSON strings, hex, times. Knows nothing of
 //! records. Invariant: what is appended holds no line feed and is valid UTF-8.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
@@ -13,6 +13,13 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// `value` as far as records and spans show it, and whether it was cut.
 pub(super) fn bounded(value: &str) -> (&str, bool) {
     if value.len() <= LONGEST { (value, false) } else { (&value[..value.floor_char_boundary(LONGEST)], true) }
+}
+
+/// A time as records have it, or in any other form of RFC 3339.
+#[must_use]
+pub fn time(text: &str) -> Option<SystemTime> {
+    let nanos = text.parse::<Timestamp>().ok()?.as_nanosecond();
+    UNIX_EPOCH.checked_add(Duration::from_nanos(u64::try_from(nanos).ok()?))
 }
 
 /// A JSON string, cut to a bearable length.

@@ -3,20 +3,23 @@
 //! backlog only when its line is written.
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::Ordering,
-        mpsc::{Receiver, RecvTimeoutError},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender},
     },
     thread,
     time::{Duration, Instant},
 };
 
 use super::{
+    chain::{Chain, Reason},
+    checkpoint::{Checkpoints, Published},
     export::Exporter,
     health::Step,
     journal::Journal,
-    line::{Chain, Start},
+    proof::Proven,
     record::Record,
     recorder::Shared,
     redact,
@@ -34,8 +37,19 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How long a journal that cannot be written holds up the shutdown.
 const LAST_TRIES: Duration = Duration::from_secs(2);
 
+/// Between two looks at what is kept, on a gateway that rotates nothing.
+const TIDY: Duration = Duration::from_secs(3_600);
+
+/// What the thread is told.
+pub(super) enum Message {
+    Record(Box<Record>),
+    /// Show that a record reaches the disk.
+    Prove(SyncSender<Result<Proven, String>>),
+    Stop,
+}
+
 pub(super) struct Worker {
-    receiver: Receiver<Option<Box<Record>>>,
+    receiver: Receiver<Message>,
     shared: Arc<Shared>,
     journal: Journal,
     chain: Chain,
@@ -45,22 +59,37 @@ pub(super) struct Worker {
     lines: u64,
     weight: u64,
     retry_at: Option<Instant>,
+    checkpoints: Checkpoints,
+    tidy_at: Instant,
 }
 
 impl Worker {
-    /// Writes the `start` record; a disk that refuses it already is tried again like any other time.
+    /// Writes the `start` record, which is the first line that waits in `journal`; a disk that refuses it already is
+    /// tried again like any other time.
     pub(super) fn new(
-        receiver: Receiver<Option<Box<Record>>>,
+        receiver: Receiver<Message>,
         shared: Arc<Shared>,
         journal: Journal,
         chain: Chain,
         syncer: Syncer,
         exporter: Option<Exporter>,
-        start: Start,
+        checkpoints: Checkpoints,
     ) -> Self {
-        let mut new =
-            Self { receiver, shared, journal, chain, syncer, exporter, lines: 1, weight: 0, retry_at: None };
-        new.chain.start(new.journal.buffer(), start);
+        let tidy_at = Instant::now() + TIDY;
+        let (lines, weight, retry_at) = (1, 0, None);
+        let mut new = Self {
+            receiver,
+            shared,
+            journal,
+            chain,
+            syncer,
+            exporter,
+            lines,
+            weight,
+            retry_at,
+            checkpoints,
+            tidy_at,
+        };
         new.write();
         new
     }
@@ -69,43 +98,62 @@ impl Worker {
     pub(super) fn run(mut self) {
         loop {
             match self.next() {
-                Ok(Some(mut first)) => {
-                    if !self.syncer.at_once() {
+                Ok(first) => {
+                    if !self.syncer.at_once() && matches!(first, Message::Record(_)) {
                         thread::sleep(GATHER);
                     }
-                    self.take(&mut first);
-                    if !self.drain() {
+                    if !self.take(first) || !self.drain() {
                         break;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.checkpoints.is_due() {
+                self.checkpoint(Reason::Due);
             }
             self.write();
+            if self.tidy_at <= Instant::now() {
+                self.journal.tidy();
+                self.tidy_at = Instant::now() + TIDY;
+            }
+            if self.journal.has_rotated() {
+                self.checkpoint(Reason::Rotation);
+                self.write();
+            }
         }
         self.finish();
     }
 
-    fn next(&self) -> Result<Option<Box<Record>>, RecvTimeoutError> {
-        match self.retry_at {
-            Some(at) => self.receiver.recv_timeout(at.saturating_duration_since(Instant::now())),
-            None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        }
+    fn next(&self) -> Result<Message, RecvTimeoutError> {
+        let next =
+            [self.retry_at, self.checkpoints.due()].into_iter().flatten().fold(self.tidy_at, Instant::min);
+        self.receiver.recv_timeout(next.saturating_duration_since(Instant::now()))
     }
 
     /// Takes what has come in meanwhile; false when told to stop.
     fn drain(&mut self) -> bool {
         for _ in 1..BATCH {
-            match self.receiver.try_recv() {
-                Ok(Some(mut record)) => self.take(&mut record),
-                Ok(None) => return false,
-                Err(_) => break,
+            let Ok(message) = self.receiver.try_recv() else { break };
+            if !self.take(message) {
+                return false;
             }
         }
         true
     }
 
-    fn take(&mut self, record: &mut Record) {
+    /// False when told to stop.
+    fn take(&mut self, message: Message) -> bool {
+        match message {
+            Message::Record(mut record) => self.record(&mut record),
+            // Whoever asked may be gone.
+            Message::Prove(answer) => drop(answer.send(self.prove())),
+            Message::Stop => return false,
+        }
+        true
+    }
+
+    fn record(&mut self, record: &mut Record) {
         record.each_text(secrets::changed);
         self.shared.metrics.observe(record);
         let masks = self.shared.masks.load();
@@ -114,10 +162,52 @@ impl Worker {
         let from = self.journal.buffer().len();
         let place = self.chain.call(self.journal.buffer(), record, &payloads, lost);
         self.shared.feed.push(&self.journal.buffer()[from..]);
-        self.lines += 1;
+        self.added();
         self.weight += record.weight();
         if let Some(exporter) = &mut self.exporter {
             exporter.add(record, &payloads, place, &self.journal.buffer()[from..]);
+        }
+    }
+
+    fn added(&mut self) {
+        self.lines += 1;
+        self.checkpoints.line();
+    }
+
+    fn checkpoint(&mut self, reason: Reason) {
+        if self.checkpoints.make(&mut self.chain, self.journal.buffer(), reason) {
+            self.lines += 1;
+        }
+    }
+
+    /// Writes a line, forces it to the disk and reads it back. The first of a boot is followed by a checkpoint.
+    fn prove(&mut self) -> Result<Proven, String> {
+        let from = self.journal.buffer().len();
+        let place = self.chain.selftest(self.journal.buffer());
+        let line = self.journal.buffer()[from..].to_vec();
+        self.added();
+        self.write();
+        if self.lines > 0 {
+            return Err("the journal cannot be written".into());
+        }
+        let result = self.found(&line);
+        self.shared.health.report(Step::Proof, &result);
+        if place.seq == 1 {
+            self.checkpoint(Reason::Start);
+        }
+        let boot = self.chain.boot().to_owned();
+        result.map(|()| Proven { boot, place }).map_err(|e| e.to_string())
+    }
+
+    fn found(&self, line: &[u8]) -> io::Result<()> {
+        if let Some(segment) = self.journal.segment() {
+            segment.sync_data()?;
+        }
+        match self.journal.read_back(line.len())? {
+            Some(found) if found != line => {
+                Err(io::Error::other("a line that was written is not in the file"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -145,13 +235,17 @@ impl Worker {
         self.shared.metrics.journal_records.inc_by(self.lines);
         self.shared.pending.fetch_sub(self.weight, Ordering::Relaxed);
         (self.lines, self.weight, self.retry_at) = (0, 0, None);
-        if let Some(segment) = self.journal.segment() {
-            self.syncer.wrote(segment);
+        let checkpoints = self.checkpoints.written();
+        match self.journal.segment() {
+            Some(segment) => self.syncer.wrote(segment, checkpoints),
+            None => checkpoints.iter().for_each(Published::tell),
         }
     }
 
     fn finish(mut self) {
         let give_up = Instant::now() + LAST_TRIES;
+        self.write();
+        self.checkpoint(Reason::Stop);
         self.write();
         while let Some(at) = self.retry_at.filter(|at| *at < give_up) {
             thread::sleep(at.saturating_duration_since(Instant::now()));

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::text::{
-    AddressText, AnyValue, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText, PathText,
-    RateText, SecretText, Sha256Text, SizeText, UrlText, UrlsText,
+    AddressText, AgeText, AnyValue, At, BudgetText, DateTime, DurationText, GlobText, IdleText, LimitText,
+    PathText, RateText, SecretText, Sha256Text, SizeText, UrlText, UrlsText,
 };
 
 /// Loopback, so that a first run is reachable from this machine only.
@@ -62,6 +62,8 @@ pub(super) const SCHEMA_COERCION: &str = "safe";
 pub(super) const JOURNAL: &str = "audit.jsonl";
 /// At most a second of records is lost when the process is killed or the machine fails; a call does not wait.
 pub(super) const FSYNC: &str = "1s";
+/// What came since could be cut off without a trace; a line every five minutes is little for that.
+pub(super) const CHECKPOINT: &str = "5m";
 /// A quarter of a million records or so; opens in an editor.
 pub(super) const ROTATE: &str = "256MiB";
 /// With `rotate`: about 2 GiB of history.
@@ -604,6 +606,11 @@ pub(super) struct Audit {
     /// Globs over names of members whose values are masked, beside what looks like a secret by itself.
     #[schemars(extend("default" = REDACT))]
     pub(super) redact: Option<Vec<At<GlobText>>>,
+    /// Ed25519 key that signs checkpoints, as `smartgate audit keygen` makes it. Without one they are not signed.
+    pub(super) signing_key: Option<At<SecretText>>,
+    /// Longest time from a record to the checkpoint after it; `0s` makes none.
+    #[schemars(extend("default" = CHECKPOINT))]
+    pub(super) checkpoint: Option<At<DurationText>>,
 }
 
 /// `audit.journal`
@@ -622,6 +629,10 @@ pub(super) struct Journal {
     /// Old segments kept.
     #[schemars(range(max = 100_000), extend("default" = KEEP))]
     pub(super) keep: Option<At<u32>>,
+    /// Old segments are removed once their newest record is older than this; a segment is then also begun anew after half of it.
+    pub(super) keep_age: Option<At<AgeText>>,
+    /// Old segments are removed, oldest first, while all together are larger than this.
+    pub(super) keep_bytes: Option<At<SizeText>>,
     /// What happens to calls while the journal cannot be written.
     #[schemars(extend("default" = ON_ERROR))]
     pub(super) on_error: Option<At<OnError>>,

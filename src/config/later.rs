@@ -2,7 +2,6 @@
 
 /// Keys, as dotted paths; `*` stands for one name.
 const KEYS: &[&str] = &[
-    "audit.signing_key",
     "auth.jwt",
     "upstreams.*.budget_guard",
     "upstreams.*.context_gate",

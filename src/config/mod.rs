@@ -422,6 +422,10 @@ pub struct Audit {
     pub capture_tools: Vec<(Globs, Capture)>,
     /// Name globs of members and headers that are masked.
     pub redact: Globs,
+    /// PKCS#8 or seed of the Ed25519 key that signs checkpoints.
+    pub signing_key: Option<Secret>,
+    /// Longest time from a record to the checkpoint after it; zero makes none.
+    pub checkpoint: Duration,
 }
 
 impl Audit {
@@ -444,6 +448,10 @@ pub struct Journal {
     pub rotate: u64,
     /// Old segments kept.
     pub keep: usize,
+    /// Age at which the newest record of an old segment lets it be removed.
+    pub keep_age: Option<Duration>,
+    /// Bytes that all segments together may have.
+    pub keep_bytes: Option<u64>,
     /// Whether calls are refused while it cannot be written.
     pub deny_on_error: bool,
 }

@@ -82,6 +82,7 @@ macro_rules! text {
 }
 
 text!(/** `20s` */ DurationText, "duration", Some("^[0-9]+(ms|s|m|h)$"));
+text!(/** `90d` */ AgeText, "age", Some("^[0-9]+(h|d)$"));
 text!(/** `10m`, or `never` */ IdleText, "duration or never", Some("^([0-9]+(ms|s|m|h)|never)$"));
 text!(/** `4MiB` */ SizeText, "size", Some("^[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)$"));
 text!(/** `120/min` */ RateText, "rate", Some("^[1-9][0-9]*/(s|min|h)$"));
@@ -155,6 +156,8 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
+/// Longest age: more than anybody has to keep anything.
+const MAX_AGE_HOURS: u64 = 100 * 366 * 24;
 /// Longest duration: beyond it every timer of the system is as good as never, and sums cannot overflow.
 const MAX_DURATION: Duration = Duration::from_hours(24 * 365);
 
@@ -180,6 +183,20 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than zero".into()),
         some => Ok(some),
+    }
+}
+
+/// `72h`, `90d`.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    let hours = number_and_unit(text).and_then(|(count, unit)| match unit {
+        "h" => Some(count),
+        "d" => count.checked_mul(24),
+        _ => None,
+    });
+    match hours.ok_or_else(|| format!("`{text}` is no age such as 72h or 90d"))? {
+        0 => Err("must be at least an hour".into()),
+        hours if hours > MAX_AGE_HOURS => Err(format!("`{text}` is longer than a hundred years")),
+        hours => Ok(Duration::from_secs(hours * 3_600)),
     }
 }
 

@@ -105,6 +105,20 @@ impl AdminState for Pages {
         state::readiness(self)
     }
 
+    async fn selftest(&self) -> Result<String, String> {
+        let recorder = self.gateway.desk.recorder.clone();
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        // No task of the runtime's, which would wait for it at the end; whoever asked may be gone.
+        std::thread::spawn(move || drop(answer.send(recorder.prove())));
+        let proof = answered.await.map_err(|_| "the self-test has failed".to_owned())?;
+        let position =
+            proof.journal.as_ref().and_then(|j| j.as_ref().ok()).map(crate::audit::Proven::position);
+        match (proof.passed(), position) {
+            (Some(true), Some(position)) => Ok(format!("{position}\n{proof}")),
+            _ => Err(proof.to_string()),
+        }
+    }
+
     fn metrics(&self) -> String {
         self.gateway.metrics.encode()
     }

@@ -12,7 +12,7 @@ use std::{
 
 use super::Pages;
 use crate::{
-    audit::{ExporterState, JournalState},
+    audit::{ExporterState, JournalState, Proof},
     metrics::Metrics,
     proxy::Gateway,
     secrets,
@@ -97,6 +97,7 @@ pub(super) fn readiness(pages: &Pages) -> Readiness {
         },
         journal: journal(&status.journal),
         exporter: exporter(&status.exporter),
+        selftest: selftest(&status.proof),
     }
 }
 
@@ -153,6 +154,15 @@ fn journal(state: &JournalState) -> Part {
         JournalState::Ok => Part::ok(),
         JournalState::Failing { message, since } => failing(message, *since),
     }
+}
+
+fn selftest(proof: &Proof) -> Part {
+    let state = match proof.passed() {
+        None => "running",
+        Some(true) => "ok",
+        Some(false) => "failed",
+    };
+    Part { state, detail: Some(proof.to_string()) }
 }
 
 fn exporter(state: &ExporterState) -> Part {

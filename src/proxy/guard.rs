@@ -181,3 +181,68 @@ impl DerefMut for AuditGuard {
         self.record.as_mut().expect("only `close` takes the record, and it ends the guard")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, panic::AssertUnwindSafe, time::Duration};
+
+    use super::*;
+    use crate::{
+        config::{Audit, Capture, Globs, Journal, Telemetry},
+        metrics::Metrics,
+    };
+
+    fn audit(folder: &std::path::Path) -> Audit {
+        Audit {
+            journal: Journal {
+                path: folder.join("audit.jsonl"),
+                fsync: Duration::ZERO,
+                rotate: 1 << 20,
+                keep: 1,
+                keep_age: None,
+                keep_bytes: None,
+                deny_on_error: true,
+            },
+            capture: Capture::None,
+            capture_tools: Vec::new(),
+            redact: Globs::default(),
+            signing_key: None,
+            checkpoint: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_panic_leaves_one_record_of_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let metrics = Arc::new(Metrics::new());
+        let telemetry = Telemetry {
+            otlp: None,
+            protocol: None,
+            headers: [].into(),
+            service_name: None,
+            metrics: false,
+            logs: false,
+        };
+        let audit = audit(folder.path());
+        let (recorder, thread) = Recorder::start(&audit, &telemetry, Arc::clone(&metrics)).unwrap();
+        let desk = Arc::new(Desk { recorder, force: CancellationToken::new() });
+        for fails in [true, false] {
+            let record = super::super::opening(
+                &http::Request::new(()).into_parts().0,
+                crate::server::Peer { addr: ([127, 0, 0, 1], 1).into(), tls: false },
+            );
+            let guard = AuditGuard::open(Arc::clone(&desk), record, metrics.in_flight());
+            let ended = std::panic::catch_unwind(AssertUnwindSafe(move || {
+                let guard = guard;
+                assert!(!fails, "a fault of ours");
+                guard.finish(Outcome::Ok);
+            }));
+            assert_eq!(ended.is_err(), fails);
+        }
+        drop(desk);
+        thread.stop();
+        let text = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+        let outcomes: Vec<_> = text.lines().skip(1).map(|l| l.contains("\"outcome\":\"panicked\"")).collect();
+        assert_eq!(outcomes, [true, false]);
+    }
+}

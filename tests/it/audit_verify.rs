@@ -32,11 +32,15 @@ fn boots(path: &Path, count: usize) {
             fsync: Duration::ZERO,
             rotate: 1 << 20,
             keep: 8,
+            keep_age: None,
+            keep_bytes: None,
             deny_on_error: true,
         },
         capture: Capture::Hash,
         capture_tools: Vec::new(),
         redact: Globs::default(),
+        signing_key: None,
+        checkpoint: Duration::ZERO,
     };
     let telemetry = Telemetry {
         otlp: None,

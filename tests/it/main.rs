@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps what it must have says so by failing")]
 
+mod audit_commands;
 mod audit_query;
+mod audit_tampered;
 mod audit_verify;
 mod docs;
 mod doctor;

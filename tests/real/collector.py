@@ -9,7 +9,7 @@ import secrets
 
 from calls import MODERN, modern_call
 from gateway import Gateway
-from harness import ROOT, check, free_ports, http, listening, wait_until
+from harness import ROOT, check, free_ports, http, listening, run, wait_until
 
 AGENT_FOLDERS = (ROOT / ".tools/tools/lib").glob("python3*/site-packages/rotel")
 FIELDS = {"Trace ID": "trace", "Parent ID": "parent", "ID": "id", "Name": "name", "Kind": "kind", "Status code": "status"}
@@ -96,6 +96,28 @@ def spans_arrive(bench, protocol, carrier):
     return test
 
 
+def a_range_is_sent_again(bench):
+    """Calls while no collector listens are in the journal, and `audit export` brings their spans; doing it twice brings the
+    same ones."""
+    collector = bench.once("collector", lambda: Collector(bench))
+    server = bench.server("typescript")
+    nobody, = free_ports(1)
+    gateway = Gateway(bench, "otlp-away", server.url, extra=f'[telemetry]\notlp = "http://127.0.0.1:{nobody}"\n')
+    trace, caller = secrets.token_hex(16), secrets.token_hex(8)
+    headers = {"traceparent": f"00-{trace}-{caller}-01"}
+    status, _, text = modern_call(gateway.url, "trace-1", {"message": "traced"}, headers=headers)
+    check(status == 200, f"the call itself: {status} {text}")
+    wait_until("the record", lambda: any(r["trace_id"] == trace for r in gateway.records()))
+    for times in (1, 2):
+        status, out, err = run([bench.binary, "audit", "export", "--otlp", f"http://127.0.0.1:{collector.grpc}",
+                                "--service-name", "smartgate-real", "--since", "1h", gateway.journal])
+        check(status == 0 and out.split()[:2] == ["records", "1"], f"export exited {status}: {out}{err}")
+        wait_until("the spans at the collector", lambda: len(of_trace(collector, trace)) >= 2 * times)
+    spans = of_trace(collector, trace)
+    judge(spans[:2], caller, server)
+    check(spans[:2] == spans[2:], f"sent twice, and not the same: {spans}")
+
+
 def judge(spans, caller, server):
     kinds = {span["kind"]: span for span in spans}
     check(len(spans) == 2 and set(kinds) == {"SPAN_KIND_SERVER", "SPAN_KIND_CLIENT"}, f"spans: {spans}")
@@ -144,3 +166,4 @@ def tests(bench):
             for carrier in ("meta", "header"):
                 yield f"collector/{protocol}/{carrier}", spans_arrive(bench, protocol, carrier)
             yield f"collector/{protocol}/signals", signals_arrive(bench, protocol)
+        yield "collector/a-range-is-sent-again", lambda: a_range_is_sent_again(bench)

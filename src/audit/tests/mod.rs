@@ -1,8 +1,10 @@
 //! The recorder as a whole, over real files and sockets.
 
 mod chain;
+mod checkpoints;
 mod faults;
 mod otlp;
+mod resend;
 mod verify;
 
 use std::{
@@ -40,11 +42,15 @@ fn settings(path: &Path) -> Audit {
             fsync: Duration::from_millis(20),
             rotate: 256 * 1024 * 1024,
             keep: 8,
+            keep_age: None,
+            keep_bytes: None,
             deny_on_error: true,
         },
         capture: Capture::Hash,
         capture_tools: Vec::new(),
         redact: Globs::new(["authorization", "password", "*token*", "*secret*"]),
+        signing_key: None,
+        checkpoint: Duration::ZERO,
     }
 }
 

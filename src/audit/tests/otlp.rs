@@ -1,7 +1,7 @@
 //! Spans as a collector receives them: over real sockets, decoded with the published message definitions.
 
 mod signals;
-mod sink;
+pub(super) mod sink;
 
 use std::collections::HashMap;
 
@@ -394,8 +394,8 @@ fn certificate() -> (String, rustls::ServerConfig) {
 #[test]
 fn tls_is_verified_against_the_ca_that_is_named() {
     use crate::audit::{
+        chain::{Chain, GENESIS},
         export::Exporter,
-        line::{Chain, GENESIS},
         otel_env::Exports,
         redact::Shown,
     };

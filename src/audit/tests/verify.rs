@@ -88,7 +88,7 @@ fn a_missing_segment_is_found_across_files() {
 #[test]
 fn numbers_missing_from_a_boot_are_found_even_where_hashes_fit() {
     use crate::audit::{
-        line::{Chain, GENESIS, Start},
+        chain::{Chain, GENESIS, Start},
         redact::Shown,
     };
     let payloads = [Shown::None, Shown::None];
@@ -169,5 +169,20 @@ proptest! {
         fs::write(&path, bytes).unwrap();
         // A cut at a line's end with nothing after it is a good, shorter journal; all else is a fault.
         drop(verify::journal(&path));
+    }
+
+    #[test]
+    fn how_it_is_cut_into_blocks_changes_nothing(
+        block in 1usize..3_000,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+    ) {
+        let mut bytes = good().to_vec();
+        for (at, byte) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let checks = verify::Checks::default();
+        let told = |block| verify::bytes(&bytes, block, &checks).map_err(|fault| fault.to_string());
+        prop_assert_eq!(told(block), told(1 << 20));
     }
 }

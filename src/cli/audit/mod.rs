@@ -1,8 +1,12 @@
 //! `smartgate audit`: reading journals. Owns which subcommands there are; each has a file of its own.
 
+mod export;
 pub(super) mod filters;
+mod held;
+mod keygen;
 mod query;
 mod rows;
+mod selftest;
 mod stats;
 mod tail;
 mod verify;
@@ -26,6 +30,12 @@ pub struct Args {
 enum Command {
     /// Check the journal's hash chain
     Verify(verify::Args),
+    /// Make the key that signs checkpoints
+    Keygen(keygen::Args),
+    /// Send a range of the journal to a collector again
+    Export(export::Args),
+    /// Show that a record reaches the journal and the collector
+    Selftest(selftest::Args),
     /// Show the latest records, and follow the journal
     Tail(tail::Args),
     /// Find records
@@ -41,6 +51,9 @@ enum Command {
 pub fn run(args: Args) -> ExitCode {
     match args.command {
         Command::Verify(args) => verify::run(args),
+        Command::Keygen(args) => keygen::run(&args),
+        Command::Export(args) => export::run(args),
+        Command::Selftest(args) => selftest::run(&args),
         Command::Tail(args) => tail::run(args),
         Command::Query(args) => query::run(args),
         Command::Stats(args) => stats::run(args),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Checker, word};
 use crate::config::{
-    Audit, Capture, Globs, Journal,
-    file::{self, CAPTURE, FSYNC, JOURNAL, KEEP, ON_ERROR, REDACT, ROTATE},
-    text::{self, At},
+    Audit, Capture, Globs, Journal, Secret,
+    file::{self, CAPTURE, CHECKPOINT, FSYNC, JOURNAL, KEEP, ON_ERROR, REDACT, ROTATE},
+    text::{self, At, SecretText},
 };
 
 /// Smallest segment: below it, segments would hold a handful of records.
@@ -22,7 +22,17 @@ impl Checker<'_> {
                 Some(globs) => self.globs("audit.redact", Some(globs)),
                 None => Globs::new(REDACT),
             },
+            signing_key: audit.signing_key.and_then(|key| self.signing_key(&key)),
+            checkpoint: self.value("audit.checkpoint", audit.checkpoint.as_ref(), CHECKPOINT, text::duration),
         }
+    }
+
+    fn signing_key(&mut self, written: &At<SecretText>) -> Option<Secret> {
+        let key = self.secret(&written.value.0).and_then(|text| {
+            crate::signing::check_signing_key(&text)?;
+            Ok(Secret::new(&text))
+        });
+        key.map_err(|why| self.findings.problem(written.at, format!("`audit.signing_key`: {why}"))).ok()
     }
 
     fn capture_tools(&mut self, written: BTreeMap<String, At<file::Capture>>) -> Vec<(Globs, Capture)> {
@@ -45,6 +55,8 @@ impl Checker<'_> {
             fsync: self.value(&of("fsync"), journal.fsync.as_ref(), FSYNC, text::duration),
             rotate: self.value(&of("rotate"), journal.rotate.as_ref(), ROTATE, rotate),
             keep: journal.keep.map_or(KEEP, |k| k.value) as usize,
+            keep_age: journal.keep_age.and_then(|a| self.parsed(&of("keep_age"), &a, text::age)),
+            keep_bytes: journal.keep_bytes.and_then(|b| self.parsed(&of("keep_bytes"), &b, text::size)),
             deny_on_error: word(journal.on_error.as_ref(), ON_ERROR) == file::OnError::Deny,
         }
     }

@@ -25,6 +25,8 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 pub trait AdminState: Send + Sync + 'static {
     /// The state of every part that calls depend on.
     fn readiness(&self) -> Readiness;
+    /// Sends a record the way of every record: the name of its line and what became of it, or what went wrong.
+    fn selftest(&self) -> impl Future<Output = Result<String, String>> + Send;
     /// All metrics, in the format that [`CONTENT_TYPE`] names.
     fn metrics(&self) -> String;
     /// The same in the format that [`OPEN_CONTENT_TYPE`] names, with exemplars.
@@ -56,6 +58,8 @@ pub struct Readiness {
     pub journal: Part,
     /// Of the span exporter.
     pub exporter: Part,
+    /// What the last self-test of the two showed.
+    pub selftest: Part,
 }
 
 /// One part of [`Readiness`].
@@ -105,6 +109,12 @@ pub async fn serve_admin<S: AdminState>(listener: TcpListener, state: S, drain: 
     serve(listener, options, Arc::new(Pages(state)), drain).await;
 }
 
+/// Asks for a self-test with this header: no page of another site can send it without asking first.
+pub const SELFTEST: &str = "x-smartgate-selftest";
+
+/// Its path.
+pub const SELFTEST_PATH: &str = "/api/selftest";
+
 struct Pages<S>(S);
 
 impl<S: AdminState> Handler for Pages<S> {
@@ -126,6 +136,7 @@ impl<S: AdminState> Handler for Pages<S> {
                 text(StatusCode::OK, OPEN_CONTENT_TYPE, state.open_metrics().into())
             }
             "/metrics" => text(StatusCode::OK, CONTENT_TYPE, state.metrics().into()),
+            SELFTEST_PATH => selftest(state, &req, peer).await,
             _ => state.page(req, peer).await,
         }
     }
@@ -135,6 +146,18 @@ impl<S: AdminState> Handler for Pages<S> {
 fn takes_open(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok());
     accepted.flat_map(|v| v.split(',')).any(|kind| kind.trim().starts_with("application/openmetrics-text"))
+}
+
+async fn selftest<S: AdminState>(state: &S, req: &Request<Incoming>, peer: Peer) -> Response<AdminBody> {
+    let may = req.method() == Method::POST && req.headers().contains_key(SELFTEST);
+    if !may || !peer.addr.ip().to_canonical().is_loopback() {
+        return error(StatusCode::FORBIDDEN, "forbidden");
+    }
+    let (status, what) = match state.selftest().await {
+        Ok(what) => (StatusCode::OK, what),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+    };
+    text(status, "text/plain; charset=utf-8", what.into())
 }
 
 fn ready(readiness: &Readiness) -> Response<AdminBody> {

@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 /// A client by hand.
-struct Client<'a> {
+pub(super) struct Client<'a> {
     gate: &'a Gateway,
     key: Option<&'a str>,
     stream: Incoming,
@@ -30,7 +30,7 @@ fn with_key(request: http::request::Builder, key: Option<&str>) -> http::request
 }
 
 impl<'a> Client<'a> {
-    async fn open(gate: &'a Gateway, path: &str, key: Option<&'a str>) -> Self {
+    pub(super) async fn open(gate: &'a Gateway, path: &str, key: Option<&'a str>) -> Self {
         let request = http::Request::get(path).header("host", gate.addr.to_string());
         let answer = gate.open(with_key(request.header("accept", "text/event-stream"), key), "").await;
         assert_eq!(answer.status(), 200);
@@ -63,13 +63,13 @@ impl<'a> Client<'a> {
         serde_json::from_str(event.strip_prefix("event: message\ndata: ").unwrap()).unwrap()
     }
 
-    async fn post(&self, body: String) -> Answer {
+    pub(super) async fn post(&self, body: String) -> Answer {
         // A client of this transport knows of no `Accept`.
         let request = http::Request::post(&self.address).header("host", self.gate.addr.to_string());
         self.gate.call(with_key(request.header("content-type", "application/json"), self.key), body).await
     }
 
-    async fn ask(&mut self, body: String) -> Value {
+    pub(super) async fn ask(&mut self, body: String) -> Value {
         let id = serde_json::from_str::<Value>(&body).unwrap()["id"].clone();
         let posted = self.post(body).await;
         assert_eq!((posted.status, posted.text()), (202, ""));
@@ -78,7 +78,7 @@ impl<'a> Client<'a> {
         message
     }
 
-    async fn initialize(&mut self) -> Value {
+    pub(super) async fn initialize(&mut self) -> Value {
         let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"older-host","version":"1"}}}"#;
         let opened = self.ask(hello.to_owned()).await;
         let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;

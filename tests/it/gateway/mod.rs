@@ -9,6 +9,7 @@ mod broken_upstreams;
 mod budgets;
 mod capture;
 mod catalog;
+mod completeness;
 mod crowd;
 mod drain;
 mod era_change;
@@ -59,7 +60,7 @@ fn sha256(text: impl AsRef<[u8]>) -> String {
 }
 
 /// A `tools/call`.
-fn tool(id: impl std::fmt::Display, name: &str, arguments: &str) -> String {
+pub(crate) fn tool(id: impl std::fmt::Display, name: &str, arguments: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{name}","arguments":{arguments}}}}}"#
     )

@@ -29,7 +29,12 @@ impl AdminState for State {
             configuration: Part::ok(),
             journal: Part::ok(),
             exporter: Part { state: "off", detail: None },
+            selftest: Part::ok(),
         }
+    }
+
+    async fn selftest(&self) -> Result<String, String> {
+        if self.0.load(Ordering::SeqCst) { Ok("there".into()) } else { Err("lost".into()) }
     }
 
     fn metrics(&self) -> String {
@@ -103,5 +108,22 @@ async fn other_paths_and_methods_are_refused_in_json() {
         let answer = ask(addr, line).await;
         assert_eq!(answer.status, status, "{line}");
         assert!(serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap()["error"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn a_self_test_is_for_those_who_mean_it() {
+    let (addr, ready) = start();
+    let asked =
+        "POST /api/selftest HTTP/1.1\r\nhost: x\r\nx-smartgate-selftest: 1\r\ncontent-length: 0\r\n\r\n";
+    for (is_well, status, body) in [(true, 200, "there"), (false, 503, "lost")] {
+        ready.store(is_well, Ordering::SeqCst);
+        let mut client = Raw::connect(addr).await;
+        client.send(asked).await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.body.as_slice()), (status, body.as_bytes()));
+    }
+    for line in ["GET /api/selftest", "POST /api/selftest"] {
+        assert_eq!(ask(addr, line).await.status, 403, "{line}");
     }
 }

@@ -200,6 +200,13 @@ impl Gateway {
         self.records()
     }
 
+    /// Ends it with SIGTERM; what it logged, and its folder.
+    pub(crate) async fn end(mut self) -> (String, TempDir) {
+        self.signal("TERM");
+        assert!(self.exit().await.success(), "{}", self.log());
+        (self.log(), std::mem::replace(&mut self.folder, TempDir::new().unwrap()))
+    }
+
     /// Checks the journal's chain as a user does.
     pub(crate) fn verify(&self) {
         let checked = program().args(["audit", "verify"]).arg(self.journal()).output().unwrap();

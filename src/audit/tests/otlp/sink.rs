@@ -37,7 +37,7 @@ use crate::config::OtlpProtocol;
 
 /// What the collector does with batches.
 #[derive(Clone, Copy)]
-pub(super) enum Behaviour {
+pub(in crate::audit::tests) enum Behaviour {
     Take,
     /// Says that it did not take so many spans of each batch.
     TakeAllBut(i64),
@@ -61,7 +61,7 @@ struct State {
 }
 
 /// Stops when dropped.
-pub(super) struct Sink {
+pub(in crate::audit::tests) struct Sink {
     address: SocketAddr,
     state: Arc<State>,
     stop: Option<oneshot::Sender<()>>,
@@ -69,12 +69,12 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) fn start(protocol: OtlpProtocol, behaviour: Behaviour) -> Self {
+    pub(in crate::audit::tests) fn start(protocol: OtlpProtocol, behaviour: Behaviour) -> Self {
         Self::start_with(protocol, behaviour, None)
     }
 
     /// Over TLS, as `localhost`.
-    pub(super) fn start_tls(protocol: OtlpProtocol, tls: ServerConfig) -> Self {
+    pub(in crate::audit::tests) fn start_tls(protocol: OtlpProtocol, tls: ServerConfig) -> Self {
         Self::start_with(protocol, Behaviour::Take, Some(TlsAcceptor::from(Arc::new(tls))))
     }
 
@@ -106,19 +106,19 @@ impl Sink {
         Self { address, state, stop: Some(stop), thread: Some(thread) }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(in crate::audit::tests) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(in crate::audit::tests) fn port(&self) -> u16 {
         self.address.port()
     }
 
-    pub(super) fn requests(&self) -> Vec<(HeaderMap, ExportTraceServiceRequest)> {
+    pub(in crate::audit::tests) fn requests(&self) -> Vec<(HeaderMap, ExportTraceServiceRequest)> {
         self.state.requests.lock().unwrap().clone()
     }
 
-    pub(super) fn spans(&self) -> Vec<Span> {
+    pub(in crate::audit::tests) fn spans(&self) -> Vec<Span> {
         let requests = self.requests().into_iter();
         requests
             .flat_map(|(_, r)| r.resource_spans)
