@@ -24,6 +24,7 @@ pub mod server;
 pub mod signal;
 pub mod snapshot;
 pub mod store;
+pub mod systemd;
 pub mod telemetry;
 #[cfg(test)]
 mod testdata;

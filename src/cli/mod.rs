@@ -13,9 +13,12 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 pub mod audit;
 pub mod call;
 pub mod check;
+pub mod completions;
 pub mod connect;
 pub mod doctor;
+pub mod health;
 pub mod index;
+pub mod init;
 pub mod key;
 pub mod normalize;
 pub mod pin;
@@ -34,7 +37,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["health", "init", "inject", "replay"];
+const LATER: &[&str] = &["inject", "replay"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -51,8 +54,12 @@ enum Command {
     Serve(serve::Args),
     /// Read journals: verify; later tail, query and stats
     Audit(audit::Args),
+    /// Write a configuration with comments, after a few questions
+    Init(init::Args),
     /// Find all problems of configuration files
     Check(check::Args),
+    /// Ask a running gateway whether it is ready
+    Health(health::Args),
     /// Make bearer keys
     Key(key::Args),
     /// Show what to paste into a host: cursor, claude-desktop, claude-code, windsurf, vscode, openclaw, generic
@@ -71,6 +78,10 @@ enum Command {
     Call(call::Args),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::Args),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print the manual page, or write one for each command
+    Man(completions::Man),
     /// End the commands of a gateway that was killed; the gateway itself starts this
     #[command(hide = true, name = warden::COMMAND, after_help = "Started by: smartgate serve")]
     Warden,
@@ -91,7 +102,9 @@ fn run(command: Command) -> ExitCode {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Audit(args) => audit::run(args),
+        Command::Init(args) => init::run(args),
         Command::Check(args) => check::run(args),
+        Command::Health(args) => health::run(&args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),
         Command::Normalize(args) => normalize::run(args),
@@ -101,6 +114,8 @@ fn run(command: Command) -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Call(args) => call::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Completions(args) => completions::completions(&args),
+        Command::Man(args) => completions::man(&args),
         Command::Warden => {
             warden::run(io::stdin().lock());
             ExitCode::SUCCESS
@@ -139,6 +154,14 @@ fn known_commands() -> Vec<String> {
 pub(crate) fn usage(why: &str) -> ExitCode {
     eprintln!("smartgate: {why}");
     ExitCode::from(USAGE)
+}
+
+/// A runtime for a command that waits for a few answers; without one, why.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, ExitCode> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        eprintln!("smartgate: cannot start: {error}");
+        ExitCode::from(FAILURE)
+    })
 }
 
 /// Writes to stdout. A reader that has left is a failure, not a panic.
