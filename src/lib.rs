@@ -13,6 +13,7 @@ pub mod cli;
 pub mod config;
 pub mod doctor;
 pub mod glob;
+pub mod inject;
 pub mod mcp;
 pub mod metrics;
 pub mod pages;

@@ -19,6 +19,7 @@ pub mod doctor;
 pub mod health;
 pub mod index;
 pub mod init;
+pub mod inject;
 pub mod key;
 pub mod normalize;
 pub mod pin;
@@ -37,7 +38,7 @@ pub const FAILURE: u8 = 1;
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
 /// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["inject", "replay"];
+const LATER: &[&str] = &["replay"];
 
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
@@ -76,6 +77,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Call a built-in tool here, without a gateway
     Call(call::Args),
+    /// Add the gateway as a sidecar to Kubernetes workloads
+    Inject(inject::Args),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::Args),
     /// Print completions for a shell
@@ -113,6 +116,7 @@ fn run(command: Command) -> ExitCode {
         Command::Tools(args) => tools::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Call(args) => call::run(args),
+        Command::Inject(args) => inject::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::completions(&args),
         Command::Man(args) => completions::man(&args),
@@ -209,7 +213,7 @@ mod tests {
         assert_eq!(exit(&["smartgate", "check", "config/minimal.toml"]), ExitCode::SUCCESS);
         assert_eq!(exit(&["smartgate", "check", "-c", "tests/fixtures/bad-config/units.toml"]), wrong);
         for args in
-            [&["smartgate"][..], &["smartgate", "check"], &["smartgate", "inject"], &["smartgate", "chekc"]]
+            [&["smartgate"][..], &["smartgate", "check"], &["smartgate", "replay"], &["smartgate", "chekc"]]
         {
             assert_eq!(exit(args), wrong, "{args:?}");
         }
