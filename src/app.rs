@@ -25,6 +25,7 @@ use crate::{
     server::{self, Drain, Options, admin::serve_admin, tls},
     signal::Signals,
     snapshot::Snapshot,
+    systemd,
 };
 
 /// Why the program could not start.
@@ -102,8 +103,10 @@ pub async fn serve(
         },
     };
     let serving = tokio::spawn(server::serve(listener, options, Arc::clone(&gateway), drain.clone()));
+    systemd::ready();
 
     signals.stop.next().await;
+    systemd::stopping();
     draining.store(true, Ordering::Relaxed);
     let grace = gateway.snapshot.load().config.server.drain;
     tracing::info!(grace_s = grace.as_secs_f64(), "draining");

@@ -14,6 +14,7 @@ pub mod config;
 pub mod doctor;
 pub mod glob;
 pub mod hosts;
+pub mod inject;
 pub mod mcp;
 pub mod metrics;
 pub mod pages;
@@ -28,6 +29,7 @@ pub mod signal;
 pub mod signing;
 pub mod snapshot;
 pub mod store;
+pub mod systemd;
 pub mod telemetry;
 #[cfg(test)]
 mod testdata;

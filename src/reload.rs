@@ -18,6 +18,7 @@ use crate::{
     proxy::Gateway,
     signal,
     snapshot::Snapshot,
+    systemd,
 };
 
 /// How often the bytes are compared: with the load itself a revoked key lives for less than two seconds.
@@ -93,6 +94,12 @@ impl Reloader {
     }
 
     fn apply(&mut self) {
+        systemd::reloading();
+        self.take();
+        systemd::ready();
+    }
+
+    fn take(&mut self) {
         let before = self.gateway.snapshot.load_full();
         match self.build(&before) {
             Ok((after, sources)) => {

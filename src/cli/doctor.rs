@@ -46,12 +46,9 @@ pub fn run(args: &Args) -> ExitCode {
         Target::Http(url) => url.path().to_owned(),
         _ => return usage("a URL is wanted"),
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match super::runtime() {
         Ok(runtime) => runtime,
-        Err(e) => {
-            eprintln!("smartgate: cannot start: {e}");
-            return ExitCode::from(FAILURE);
-        }
+        Err(code) => return code,
     };
     let findings = runtime.block_on(examine(&upstream, &path, Duration::from_secs(args.timeout)));
     let usable = findings.is_usable();

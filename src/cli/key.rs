@@ -52,14 +52,15 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
-fn secret() -> Result<String, getrandom::Error> {
+/// A new secret.
+pub(super) fn secret() -> Result<String, getrandom::Error> {
     let mut bytes = [0; SECRET_BYTES];
     getrandom::fill(&mut bytes)?;
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// What goes to stdout: a table for the configuration file.
-fn page(name: &str, secret: &str) -> String {
+/// A table for the configuration file, with the hash of the secret.
+pub(super) fn page(name: &str, secret: &str) -> String {
     format!(
         "[[keys]]\nname = {}\nsha256 = \"{}\"\n",
         toml::Value::from(name),

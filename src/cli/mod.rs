@@ -1,6 +1,5 @@
-//! The command line: one module per command. Owns the exit codes and the names of commands that a later
-//! version has; what a command does lives in the library. Invariant: nothing here prints a secret, except
-//! `key new`, once.
+//! The command line: one module per command. Owns the exit codes; what a command does lives in the library.
+//! Invariant: nothing here prints a secret, except `key new` and `init`, once.
 
 use std::{
     ffi::OsString,
@@ -13,9 +12,13 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 pub mod audit;
 pub mod call;
 pub mod check;
+pub mod completions;
 pub mod connect;
 pub mod doctor;
+pub mod health;
 pub mod index;
+pub mod init;
+pub mod inject;
 pub mod key;
 pub mod normalize;
 pub mod pin;
@@ -35,9 +38,6 @@ pub const FAILURE: u8 = 1;
 /// Version and commit, as `--version` shows them.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SMARTGATE_COMMIT"), ")");
 
-/// Commands of later versions. Refused by name, so that nobody takes them for typing errors.
-const LATER: &[&str] = &["health", "init", "inject"];
-
 /// A reverse-proxy sidecar for MCP servers: repairs, polices, forwards and audits every call.
 #[derive(Debug, Parser)]
 #[command(name = "smartgate", version = VERSION, max_term_width = 100)]
@@ -55,8 +55,12 @@ enum Command {
     Audit(Box<audit::Args>),
     /// Show what another configuration would have done with recorded calls
     Replay(Box<replay::Args>),
+    /// Write a configuration with comments, after a few questions
+    Init(init::Args),
     /// Find all problems of configuration files
     Check(check::Args),
+    /// Ask a running gateway whether it is ready
+    Health(health::Args),
     /// Make bearer keys
     Key(key::Args),
     /// Show what to paste into a host: cursor, claude-desktop, claude-code, windsurf, vscode, openclaw, generic
@@ -73,12 +77,18 @@ enum Command {
     Doctor(doctor::Args),
     /// Call a built-in tool here, without a gateway
     Call(call::Args),
+    /// Add the gateway as a sidecar to Kubernetes workloads
+    Inject(inject::Args),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::Args),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print the manual page, or write one for each command
+    Man(completions::Man),
     /// End the commands of a gateway that was killed; the gateway itself starts this
     #[command(hide = true, name = warden::COMMAND, after_help = "Started by: smartgate serve")]
     Warden,
-    /// What clap does not know: a later command or a typing error
+    /// What clap does not know: a typing error
     #[command(external_subcommand)]
     Unknown(Vec<OsString>),
 }
@@ -96,7 +106,9 @@ fn run(command: Command) -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Audit(args) => audit::run(*args),
         Command::Replay(args) => replay::run(*args),
+        Command::Init(args) => init::run(args),
         Command::Check(args) => check::run(args),
+        Command::Health(args) => health::run(&args),
         Command::Key(args) => key::run(args),
         Command::Connect(args) => connect::run(args),
         Command::Normalize(args) => normalize::run(args),
@@ -105,7 +117,10 @@ fn run(command: Command) -> ExitCode {
         Command::Tools(args) => tools::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Call(args) => call::run(args),
+        Command::Inject(args) => inject::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Completions(args) => completions::completions(&args),
+        Command::Man(args) => completions::man(&args),
         Command::Warden => {
             warden::run(io::stdin().lock());
             ExitCode::SUCCESS
@@ -126,9 +141,6 @@ fn refuse(error: &clap::Error) -> ExitCode {
 
 fn unknown(words: &[OsString]) -> ExitCode {
     let word = words.first().map(|w| w.to_string_lossy()).unwrap_or_default();
-    if LATER.contains(&word.as_ref()) {
-        return usage(&format!("'{word}' is not in this version"));
-    }
     let known: Vec<String> = known_commands();
     let near = known.iter().min_by_key(|k| strsim::damerau_levenshtein(k, &word));
     let near = near.map(|k| format!("; the nearest command is '{k}'")).unwrap_or_default();
@@ -144,6 +156,14 @@ fn known_commands() -> Vec<String> {
 pub(crate) fn usage(why: &str) -> ExitCode {
     eprintln!("smartgate: {why}");
     ExitCode::from(USAGE)
+}
+
+/// A runtime for a command that waits for a few answers; without one, why.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, ExitCode> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        eprintln!("smartgate: cannot start: {error}");
+        ExitCode::from(FAILURE)
+    })
 }
 
 /// Writes to stdout. A reader that has left is a failure, not a panic.
@@ -191,18 +211,12 @@ mod tests {
         assert_eq!(exit(&["smartgate", "check", "config/minimal.toml"]), ExitCode::SUCCESS);
         assert_eq!(exit(&["smartgate", "check", "-c", "tests/fixtures/bad-config/units.toml"]), wrong);
         for args in
-            [&["smartgate"][..], &["smartgate", "check"], &["smartgate", "inject"], &["smartgate", "chekc"]]
+            [&["smartgate"][..], &["smartgate", "check"], &["smartgate", "bogus"], &["smartgate", "chekc"]]
         {
             assert_eq!(exit(args), wrong, "{args:?}");
         }
         assert_eq!(exit(&["smartgate", "key", "new", ""]), wrong);
         assert_eq!(exit(&["smartgate", "connect", "emacs"]), wrong);
         assert_eq!(exit(&["smartgate", "connect"]), ExitCode::SUCCESS);
-    }
-
-    #[test]
-    fn later_commands_are_not_present_ones() {
-        let known = known_commands();
-        assert!(LATER.iter().all(|l| !known.iter().any(|k| k == l)));
     }
 }

@@ -106,7 +106,9 @@ impl Gateway {
             answer.take_in_band().await?;
         }
         let opens = answer.session().zip(opens);
-        if awaits != Awaits::Nothing && answer.head.status.is_success() {
+        // Who took the call back is answered with nothing.
+        let taken_back = hops.as_ref().is_some_and(|hops| hops.seen().cancelled);
+        if awaits != Awaits::Nothing && answer.head.status.is_success() && !taken_back {
             if !answer.is_message().await? {
                 return Err(if is_discover { Cause::DiscoverRefused } else { not_mcp(&answer.head) });
             }

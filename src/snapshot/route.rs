@@ -100,10 +100,9 @@ impl Route {
         let version = version.map_or(settings.version, Into::into);
         let settings = legacy::Settings { version, parked, ..settings };
         let for_modern = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
-        let theirs = Arc::clone(&catalog);
-        let tools = move |name: &str| theirs.tools().get(name).cloned();
+        let tools = Box::new(Arc::clone(&catalog));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
-        let face = Arc::new(Face::new(inner, sealer, Arc::new(tools), bounds(spec)));
+        let face = Arc::new(Face::new(inner, sealer, tools, bounds(spec)));
         let place = place.as_ref();
         let rename = spec.show.rename.iter();
         let renamed = rename.filter_map(|(own, r)| r.name.clone().map(|name| (own.clone(), name)));
@@ -152,11 +151,10 @@ impl Route {
     ) -> Self {
         let aggregate = Aggregate::new(shown, &config.separator, Arc::clone(sealer));
         let upstream: Arc<dyn Upstream> = Arc::new(aggregate.clone());
-        let theirs = aggregate.clone();
-        let tools = move |name: &str| theirs.tools().get(name).cloned();
+        let tools = Box::new(aggregate.clone());
         let spec = spec_of_all(config, &Arc::from(ALL));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
-        let face = Arc::new(Face::new(inner, sealer, Arc::new(tools), bounds(&spec)));
+        let face = Arc::new(Face::new(inner, sealer, tools, bounds(&spec)));
         let name = Arc::clone(&spec.name);
         Self {
             spec,

@@ -2,6 +2,7 @@
 //! Pure: no I/O, no configuration.
 
 pub mod bm25;
+mod encoders;
 pub mod gate;
 mod lossless;
 pub mod shingles;

@@ -52,14 +52,30 @@ def context(bench):
         ["cargo", "metadata", "--no-deps", "--locked", "--offline", "--format-version", "1"], cwd=folder
     )
     check(status == 0, err)
-    for name in re.findall(
-        r'include_(?:str|bytes)!\("([^"]+)"\)', "".join(p.read_text() for p in (ROOT / "src").rglob("*.rs"))
-    ):
-        check(list((folder / "src").rglob(name.split("/")[-1])), f"{name} is not in the context")
+    for source in (folder / "src").rglob("*.rs"):
+        for name in re.findall(r'include_(?:str|bytes)!\("([^"]+)"\)', source.read_text()):
+            check((source.parent / name).exists(), f"{name} is not in the context")
+
+
+def size(bench):
+    """The program as the image has it, in bytes; the base adds 2 MB (certificates, time zones, users)."""
+    small = bench.stack.work / "stripped"
+    output([tool("strip"), "-o", small, bench.binary])
+    check(small.stat().st_size < 28_000_000, f"the stripped program has {small.stat().st_size} bytes")
+
+
+def encoders(bench):
+    """The encoders of the image count as the reference encoder (PyPI tiktoken 0.14.0)."""
+    text = "{\"id\": 12345678901234567890, \"f\": -1.5e-10, \"a\": [null,true,\"\\u00e9\\\\\"], \"k\": {\"\": []}}\n" * 40
+    for model, tokens in (("gpt-4o", 1_720), ("gpt-4", 1_720)):
+        out = output([bench.binary, "call", "smart_budget_guard", "action=estimate", f"model={model}", f"text={text}", "--json"])
+        check(f'"tokens":{tokens}' in out.replace(" ", ""), f"{model}: {out[:300]}")
 
 
 def tests(bench):
     yield "image/lint", lambda: lint(bench)
     yield "image/final-stage", lambda: final_stage(bench)
     yield "image/one-version", lambda: one_version(bench)
+    yield "image/size", lambda: size(bench)
+    yield "image/encoders", lambda: encoders(bench)
     yield "image/context-is-a-package", lambda: context(bench)

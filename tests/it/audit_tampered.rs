@@ -395,7 +395,7 @@ fn both_verifiers_agree_on_every_kind_of_tampering() {
     case(
         "a span that was never recorded",
         Some("whole"),
-        whole.clone(),
+        whole,
         against("k4", span(&lines[1], 1).replace(&hash(&lines[1]), &"a".repeat(64))),
     );
     case(

@@ -1,35 +1,39 @@
 """Clients of every revision in front of servers of every revision, through the gateway.
 
-A walk is that of `matrix` and then a structured result, an error result, an elicitation, a sampling, a resource, and what
-the server tells by itself: a resource that was subscribed to, a changed list, a log line. The journal says at the end
-which calls were translated. Pairs of one era are walked by `matrix` and `stdio`, and here only for the page. What the walks saw is in `bench.cells`, of which `bridge_page` makes docs/matrix.md.
+A walk is that of `matrix` and then lists of two pages, a structured result, an error result, every kind of question,
+a resource, a prompt, a completion, a task, and what the server tells by itself: a resource that was subscribed to, a
+changed list, a log line. The journal says at the end which calls were translated. What the walks saw is in
+`bench.cells`, of which `bridge_page` makes docs/matrix.md; without `--write-matrix` a slice of the table is walked.
 """
+import bridge_rules
+import bridge_slice
 import matrix
-from bridge_places import ALL, LEGACY, MEMBERS, MODERN, SERVERS, place
+from bridge_places import ALL, MEMBERS, SERVERS, place
+from bridge_plans import COMPLETED, MODERN, SAYS
+from bridge_rules import SSE, lacks, revision_of
 from harness import Failed, check
 
 # Revisions that a client asks for in `initialize`; only one SDK can be brought to it.
-OLDER = {"python1": ["2025-06-18", "2025-03-26", "2024-11-05"]}
-SINCE = {"structured": "2025-06-18", "elicitation": "2025-06-18"}
-SAYS = {"elicitation": "Ada", "sampling": "sampled"}
-
-
-def revision_of(mode):
-    return {"auto": MODERN, "legacy": LEGACY}.get(mode, mode)
+OLDER = {"python1": ["2025-06-18", "2025-03-26", "2024-11-05", SSE], "typescript1": [SSE]}
+SEVERAL = (ALL, "HTTP", None)
 
 
 def modes(client):
     return [*matrix.MODES.get(client, ["auto", "legacy"]), *OLDER.get(client, [])]
 
 
+def cells():
+    """Every (client, mode, server)."""
+    return [(client, mode, name) for name in [*SERVERS, ALL] for client in matrix.CLIENTS for mode in modes(client)]
+
+
 def translates(mode, name):
     """Whether the gateway stands between two eras, or in front of several servers."""
-    return name == ALL or (revision_of(mode) == MODERN) != (SERVERS[name][1] == MODERN)
+    return name == ALL or (revision_of(mode) == MODERN) != (SERVERS[name][2] == MODERN)
 
 
-def lacks(kind, mode, name):
-    """Whether the gateway keeps such a step from a client whose revision does not know it: where it translates."""
-    return translates(mode, name) and revision_of(mode) < SINCE.get(kind, "")
+def rules(client, mode, name):
+    return bridge_rules.of(client, mode, SERVERS.get(name, SEVERAL), translates(mode, name))
 
 
 def judge_step(kind, seen, lacking):
@@ -37,7 +41,7 @@ def judge_step(kind, seen, lacking):
     failed = "failed" in seen or seen["error"]
     if kind == "error":
         return None if failed else f"no error: {seen}"
-    if kind == "elicitation" and lacking:
+    if kind in ("elicitation", "page") and lacking:
         return None if failed or SAYS[kind] not in seen["text"] else f"the client was asked: {seen}"
     if failed:
         return seen.get("failed") or seen["text"]
@@ -48,31 +52,46 @@ def judge_step(kind, seen, lacking):
     return None if SAYS[kind] in seen["text"] else f"said {seen['text']!r}"
 
 
-def judge(seen, mode, server):
+def judge(seen, client, mode, server):
     """What was seen as {step: why it was not right, or None}."""
-    cell = {}
+    cell, translated, rule = {}, translates(mode, server.name), rules(client, mode, server.name)
     cell["connect"] = None if seen["protocol"] == revision_of(mode) else f"protocol {seen['protocol']}"
-    wanted = {tool for step, (tool, _) in server.extra.items() if not lacks(step.split(" ")[0], mode, server.name)}
+    wanted = {tool for step, (tool, _) in server.extra.items() if not lacks(step.split(" ")[0], mode, translated)}
     cell["list"] = None if wanted <= set(seen["tools"]) else f"not listed: {sorted(wanted - set(seen['tools']))}"
+    cell["pages"] = None if seen["pages"] == server.pages else f"{seen['pages']} instead of {server.pages}"
     cell["call"] = None if seen["echo"] == seen["echo_after"] == "Echo: hi" else f"said {seen['echo']!r}, {seen['echo_after']!r}"
-    cell["progress"] = None if [done for done, _total in seen["progress"]] == [1, 2, 3] else f"came: {seen['progress']}"
+    steps = [done for done, _total in seen["progress"]]
+    came = steps == [1, 2, 3][:len(steps) if 4 in rule else 3]
+    cell["progress"] = None if came else f"came: {seen['progress']}"
     cell["cancel"] = None if seen["cancelled"] is True else "the slow call went on"
     for step in server.extra:
         kind = step.split(" ")[0]
-        cell[step] = judge_step(kind, seen["extra"][step], lacks(kind, mode, server.name))
+        cell[step] = judge_step(kind, seen["extra"][step], lacks(kind, mode, translated))
     cell["resource"] = None if server.read[1] in seen["read"] else f"read {seen['read']!r}"
+    cell["prompt"] = None if "Paris" in seen["prompt"] else f"said {seen['prompt']!r}"
+    cell["completion"] = None if COMPLETED & set(seen["completion"]) else f"came: {seen['completion']}"
+    if "task" in seen:
+        cell["task"] = judge_task(seen["task"], translated)
     if server.notices:
-        missing = set(server.notices["wanted"]) - set(seen["notices"])
+        wanted = set(server.notices["wanted"]) - ({"message"} if rule & {3, 5} else set())
+        missing = wanted - set(seen["notices"])
         cell["notices"] = f"did not come: {sorted(missing)}" if missing else None
     return cell
+
+
+def judge_task(seen, translated):
+    """Between two ends of one era a task is one; elsewhere nobody is told of them, and the call runs at once."""
+    if not translated:
+        return None if seen.get("result") == {"done": True} else f"no finished task: {seen}"
+    return None if seen == {"task": False, "text": "done at once"} else f"a task, or no result: {seen}"
 
 
 def walk(bench, client, mode, name):
     def test():
         cells = bench.cells
-        server = place(bench, name)
+        server = place(bench, name, revision_of(mode) == MODERN)
         try:
-            cell = cells[client, mode, name] = judge(matrix.walk(bench, client, mode, server, server.url), mode, server)
+            cell = cells[client, mode, name] = judge(walk_of(bench, client, mode, server), client, mode, server)
         except Failed as failure:
             cells[client, mode, name] = {"walk": str(failure)}
             raise
@@ -80,6 +99,12 @@ def walk(bench, client, mode, name):
         check(not bad, lambda: "\n".join(f"{step}: {why}" for step, why in bad.items()))
 
     return test
+
+
+def walk_of(bench, client, mode, server):
+    if mode == SSE:
+        return matrix.walk(bench, client, "legacy", server, server.sse_url)
+    return matrix.walk(bench, client, mode, server, server.url)
 
 
 def journal(bench, key, speaks, in_front):
@@ -98,12 +123,10 @@ def journal(bench, key, speaks, in_front):
 def tests(bench):
     if bench.binary is None:
         return
-    for name in [*SERVERS, ALL]:
-        for client in matrix.CLIENTS:
-            for mode in modes(client):
-                if bench.whole_matrix or translates(mode, name):
-                    yield f"bridge/{name}/{client}-{mode}", walk(bench, client, mode, name)
-    alone = {name: revision for name, (_, revision, _) in SERVERS.items()}
+    table = cells()
+    for client, mode, name in table if bench.whole_matrix else bridge_slice.of(table, translates):
+        yield f"bridge/{name}/{client}-{mode}", walk(bench, client, mode, name)
+    alone = {name: revision for name, (_, _, revision) in SERVERS.items()}
     yield "bridge/journal", lambda: journal(bench, "bridge", alone, lambda record: False)
     # Legacy clients are always translated in front of several servers.
     yield "bridge/journal-all", lambda: journal(bench, "bridge-all", MEMBERS, lambda record: record["era"] == "legacy")

@@ -3,66 +3,73 @@ import json
 import re
 
 import bridge
+import bridge_rules
 from bridge_places import ALL, SERVERS
 from harness import HERE, ROOT, check
 
 PAGE = ROOT / "docs/matrix.md"
 NAMES = {"python1": "Python SDK 1", "python2": "Python SDK 2", "typescript1": "TypeScript SDK 1", "typescript2": "TypeScript SDK 2",
          "rmcp": "Rust SDK"}
+SERVER_NAMES = {"everything": "everything", "python": "Python SDK", "typescript": "TypeScript SDK", "rmcp": "Rust SDK"}
 PARTS = ("@modelcontextprotocol/client", "@modelcontextprotocol/sdk", "@modelcontextprotocol/server",
          "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-memory")
 
 HEAD = """# The matrix
 
-Real clients in front of real servers, through the gateway. Written by `tests/real/run.py --write-matrix bridge/` with the arguments
-that [tests/real/README.md](../tests/real/README.md) names; do not edit.
+Real clients in front of real servers, through the gateway. Written by `tests/matrix`; do not edit.
 
-A cell is one walk: connect, list, call, structured result, error result, progress, cancel, elicitation, sampling, a resource; with
-TypeScript servers also a subscribed resource that changes, a list that changes and a log line. Every server is alone at `/mcp/NAME`. The
-last column is all of them as one at `/mcp`: `everything` (HTTP, legacy), Python (HTTP, 2026-07-28), TypeScript (HTTP, 2025-11-25),
-`memory` (stdio, legacy) and the built-in tools; there structured and error results, elicitation and sampling
-are walked on each member that has them, the rest on one.
+A cell is one walk: connect, list (of two pages, where the server has two: all but `everything`), call, structured result, error
+result, progress, cancel, elicitation, a page to open, sampling, roots, a resource, a prompt, a completion; except with `everything`
+a subscribed resource that changes, a list that changes and a log line; between the Rust SDK's client and server a task, which
+is one between ends of one era, and a plain call where the gateway translates. Every server is alone at `/mcp/NAME`, for clients of
+HTTP+SSE at `/sse/NAME`. The last column is all of them as one at `/mcp`: `everything` (HTTP, legacy), Python and Rust (HTTP, 2026-07-28),
+TypeScript (HTTP, 2025-11-25), `memory` (stdio, legacy) and the built-in tools; there results and questions are walked on each
+member that has them, the rest on one; the members' lists are read page by page and shown as one page.
 
-- **ok**: every step did what is expected of it, and the gateway translated. In the last column it does so
+- **ok**: every step did what is expected of it, and the gateway translated between the eras. In the last column it does so
   where client and member differ, and for legacy clients always.
 - ok: the same, and nothing was translated, because client and server speak one era. The revision is then what these two agree on, and not
-  the column's.
-- **ok** with a number: translated, with the loss that is named below.
+  the column's. Between HTTP+SSE and the other transports the gateway goes between in either case.
+- a number: a step is impossible by the rule of that number below, and does what the rule says instead.
 
 Servers that speak both eras are held to one revision by `protocol`. The journal of both gateways is checked after the walks: `bridged` is
 true for the tool calls that were translated and for no other, no translated call is a failure of a server, and the hash chain holds.
 """
 
-LOSS = """
-## Losses
-
-1. The revision that the client asked for has no elicitation and no structured results, so it is not asked, and it gets structured
-   results as text; [bridge.md](bridge.md) lists this and all other losses. The walk checks that it is so.
-
+REST = """
 ## Not in the table
 
-- Clients and servers over HTTP+SSE (2024-11-05): no walk yet. The rows for older revisions are streamable HTTP.
-- A rmcp server, and lists of two pages: no server here has them.
 - Older revisions are asked for by one client alone, through a constant of its SDK.
-- `tools/list_changed` of all as one: no list changes here. Roots, completions, prompts, pages to open, tasks.
+- `tools/list_changed` of all as one: no list changes here. Tasks of the other SDKs: they have none of 2026-07-28.
+- Roots and pages to open of `everything` as one of several: such tools are at `PATH/NAME` alone ([bridge.md](bridge.md)).
 """
 
 
 def of_client(client, mode):
-    revision = bridge.revision_of(mode)
+    revision = bridge_rules.revision_of(mode)
+    if mode == bridge_rules.SSE:
+        return f"{NAMES[client]}, {revision} over HTTP+SSE"
     return f"{NAMES[client]}, {revision}" + (" (`auto`)" if mode == "auto" else "")
 
 
 def of_server(name):
-    return "all as one" if name == ALL else "{}, {}".format(*SERVERS[name][:2])
+    if name == ALL:
+        return "all as one"
+    kind, transport, revision = SERVERS[name]
+    return f"{SERVER_NAMES[kind]}, {transport}, {revision}"
 
 
-def of_cell(cell, client_mode, name):
+def of_cell(cell, client, mode, name):
     bad = [step for step, why in cell.items() if why]
     if bad:
         return "fails: " + ", ".join(bad)
-    loses = bridge.lacks("elicitation", client_mode, name)
-    return ("**ok**" if bridge.translates(client_mode, name) else "ok") + (" 1" if loses else "")
+    numbers = "".join(f" {number}" for number in sorted(bridge.rules(client, mode, name)))
+    return ("**ok**" if bridge.translates(mode, name) else "ok") + numbers
+
+
+def rules():
+    lines = [f"{number}. {text}" for number, text in bridge_rules.RULES.items()]
+    return "\n## Rules\n\n" + "\n".join(lines) + "\n\n[bridge.md](bridge.md) lists these and all other losses.\n"
 
 
 def versions():
@@ -71,7 +78,7 @@ def versions():
     for file in ("py1", "py2"):
         text = (HERE / f"requirements/{file}.txt").read_text()
         found.append("`mcp` " + re.search(r"^mcp==(\S+)", text, re.M).group(1))
-    found.append("`rmcp` " + re.search(r'^rmcp = \{ version = "=([^"]+)"', (HERE / "rmcp-client/Cargo.toml").read_text(), re.M).group(1))
+    found.append("`rmcp` " + re.search(r'^rmcp = \{ version = "=([^"]+)"', (HERE / "rmcp/Cargo.toml").read_text(), re.M).group(1))
     return ", ".join(found)
 
 
@@ -82,6 +89,6 @@ def write(cells):
     check(not missing, lambda: f"the page needs every cell; not run: {missing[:3]}")
     lines = ["| client | " + " | ".join(map(of_server, columns)) + " |", "|---" * (len(columns) + 1) + "|"]
     for client, mode in rows:
-        found = [of_cell(cells[client, mode, name], mode, name) for name in columns]
+        found = [of_cell(cells[client, mode, name], client, mode, name) for name in columns]
         lines.append(f"| {of_client(client, mode)} | " + " | ".join(found) + " |")
-    PAGE.write_text(HEAD + "\n" + "\n".join(lines) + "\n" + LOSS + "\nVersions: " + versions() + ".\n")
+    PAGE.write_text(HEAD + "\n" + "\n".join(lines) + "\n" + rules() + REST + "\nVersions: " + versions() + ".\n")

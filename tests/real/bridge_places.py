@@ -1,76 +1,49 @@
 """What clients of every revision meet behind the gateway: each server alone at /mcp/NAME, and several as one at /mcp.
 
-Owns the two gateways, and the plan of each place. Servers that speak both eras are held to one revision by `protocol`,
-so that each stands on either side of the bridge.
+Owns the two gateways, and what each place has for a walk. Servers that speak both eras are held to one revision by
+`protocol`, so that each stands on either side of the bridge.
 """
+import http_sse
 import upstreams
+from bridge_plans import EVERYTHING, LEGACY, MODERN, OLDEST, READS, SERVER_PROMPTS, STEPS, notices_of, steps_of
 from calls import PREFIX
 from gateway import Gateway
 from harness import HERE, NODE, PYTHON2, http, wait_until
 
-LEGACY, MODERN = "2025-11-25", "2026-07-28"
-PYTHON = {
-    "structured": ["total", {"a": 2, "b": 3}],
-    "error": ["fail", {}],
-    "elicitation": ["greet", {}],
-    "sampling": ["ask_model", {}],
-}
-TYPESCRIPT = {
-    LEGACY: {
-        "structured": ["total", {"a": 2, "b": 3}],
-        "error": ["test_error_handling", {}],
-        "elicitation": ["test_elicitation", {"message": "Who?"}],
-        "sampling": ["test_sampling", {"prompt": "Say something"}],
-    },
-    MODERN: {
-        "structured": ["total", {"a": 2, "b": 3}],
-        "error": ["test_error_handling", {}],
-        "elicitation": ["test_input_required_result_elicitation", {}],
-        "sampling": ["test_input_required_result_sampling", {}],
-    },
-}
-EVERYTHING = {
-    "structured": ["get-structured-content", {"location": "Chicago"}],
-    "error": ["get-resource-reference", {"resourceType": "Text", "resourceId": -1}],
-    "elicitation": ["trigger-elicitation-request", {}],
-    "sampling": ["trigger-sampling-request", {"prompt": "Say something"}],
-}
-MEMORY = {"structured": ["read_graph", {}]}
-# server: (what it is, the revision it is spoken to in, its extra steps)
+# server: (its SDK or kind, its transport, the revision it is spoken to in)
 SERVERS = {
-    "everything": ("everything, HTTP", LEGACY, EVERYTHING),
-    "everything-0326": ("everything, HTTP", "2025-03-26", EVERYTHING),
-    "everything-stdio": ("everything, stdio", LEGACY, EVERYTHING),
-    "python-old": ("Python SDK, HTTP", LEGACY, PYTHON),
-    "typescript-old": ("TypeScript SDK, HTTP", LEGACY, TYPESCRIPT[LEGACY]),
-    "typescript-0618": ("TypeScript SDK, HTTP", "2025-06-18", TYPESCRIPT[LEGACY]),
-    "python-new": ("Python SDK, HTTP", MODERN, PYTHON),
-    "python-stdio": ("Python SDK, stdio", MODERN, PYTHON),
-    "typescript-new": ("TypeScript SDK, HTTP", MODERN, TYPESCRIPT[MODERN]),
+    "everything": ("everything", "HTTP", LEGACY),
+    "everything-0326": ("everything", "HTTP", "2025-03-26"),
+    "everything-stdio": ("everything", "stdio", LEGACY),
+    "everything-sse": ("everything", "HTTP+SSE", LEGACY),
+    "python-sse": ("python", "HTTP+SSE", OLDEST),
+    "python-old": ("python", "HTTP", LEGACY),
+    "typescript-old": ("typescript", "HTTP", LEGACY),
+    "typescript-0618": ("typescript", "HTTP", "2025-06-18"),
+    "rmcp-old": ("rmcp", "HTTP", LEGACY),
+    "rmcp-stdio": ("rmcp", "stdio", LEGACY),
+    "python-new": ("python", "HTTP", MODERN),
+    "python-stdio": ("python", "stdio", MODERN),
+    "typescript-new": ("typescript", "HTTP", MODERN),
+    "rmcp-new": ("rmcp", "HTTP", MODERN),
+    "rmcp-stdio-new": ("rmcp", "stdio", MODERN),
 }
 ALL = "all"
 # What each member of `all` speaks; the built-in tools speak what they are asked in.
-MEMBERS = {"everything": LEGACY, "python": MODERN, "typescript": LEGACY, "memory": LEGACY}
-
-READS = {
-    "python": ("test://about", "a resource of the Python server"),
-    "typescript": ("test://static-text", "This is the content of the static text resource."),
-    "everything": ("demo://resource/dynamic/text/1", "Resource 1"),
-}
-NOTICES = {
-    "uri": "test://watched-resource",
-    "change": ["change", {}],
-    "wanted": ["message", "resources/updated", "tools/list_changed"],
-}
+MEMBERS = {"everything": LEGACY, "python": MODERN, "typescript": LEGACY, "rmcp": MODERN, "memory": LEGACY}
 
 
 class Place(upstreams.Server):
     """A server behind one of the gateways, with its plan."""
 
-    def __init__(self, name, url, events, extra):
+    def __init__(self, name, kind, url, events, extra):
         super().__init__(name, url, True, events)
-        self.extra = extra
-        self.kind = "typescript" if name == ALL else name.split("-")[0]
+        self.kind, self.extra = kind, extra
+
+    @property
+    def pages(self):
+        """How many pages the list of tools has; those of several servers are put together."""
+        return 1 if self.name == ALL or self.kind == "everything" else 2
 
     @property
     def read(self):
@@ -81,42 +54,68 @@ class Place(upstreams.Server):
     def notices(self):
         """Several as one say that a list changed when theirs did, which it does not here."""
         if self.name == ALL:
-            return {**NOTICES, "change": ["typescript__change", {}], "wanted": ["message", "resources/updated"]}
-        return NOTICES if self.kind == "typescript" else None
+            return {**notices_of(self.kind), "change": ["typescript__change", {}], "wanted": ["message", "resources/updated"]}
+        return notices_of(self.kind) if self.kind != "everything" else None
+
+    @property
+    def sse_url(self):
+        """Where clients of HTTP+SSE find it."""
+        return self.url.replace("/mcp", "/sse")
 
     def plan(self):
         plan, tag = super().plan()
+        prompt, completion = SERVER_PROMPTS[self.kind]
         if self.name == ALL:
             plan = prefixed("python", plan)
+            prompt, completion = ([f"typescript__{name}", *rest] for name, *rest in (prompt, completion))
         more = {"notices": self.notices} if self.notices else {}
-        return {**plan, "extra": self.extra, "read": self.read[0], **more}, tag
+        if self.kind == "rmcp":
+            more["task"] = ["later", {}]
+        return {**plan, "extra": self.extra, "read": self.read[0], "prompt": prompt, "completion": completion, **more}, tag
+
+
+def events_of(bench, name):
+    return bench.stack.work / f"{name}.events"
 
 
 def gateway(bench):
     """One gateway with every server, each alone at /mcp/NAME."""
-    python, typescript = bench.server("python"), bench.server("typescript")
-    everything = bench.server("everything")
-    fixed = 'protocol = "{}"'.format
-    script = HERE / "servers/py_server.py"
+    def url(kind, protocol, way=None):
+        return bench.server(kind, way).url, f'protocol = "{protocol}"'
+
+    def command(name, *words, protocol):
+        return [*words, "stdio", events_of(bench, name)], f'protocol = "{protocol}"'
+
+    python = [PYTHON2, HERE / "servers/py_server.py"]
     return Gateway(bench, "bridge", {
-        "everything": (everything.url, ""),
-        "everything-0326": (everything.url, fixed("2025-03-26")),
-        "python-old": (python.url, fixed(LEGACY)),
-        "typescript-old": (typescript.url, fixed(LEGACY)),
-        "typescript-0618": (typescript.url, fixed("2025-06-18")),
+        "everything": (bench.server("everything").url, ""),
+        "everything-0326": url("everything", "2025-03-26"),
         "everything-stdio": ([NODE, upstreams.EVERYTHING, "stdio"], ""),
-        "python-new": (python.url, fixed(MODERN)),
-        "typescript-new": (typescript.url, fixed(MODERN)),
-        "python-stdio": ([PYTHON2, script, "stdio", bench.stack.work / "bridge-stdio.events"], fixed(MODERN)),
+        "everything-sse": (http_sse.server(bench).url, 'protocol = "sse"'),
+        "python-sse": url("python", OLDEST, "sse"),
+        "python-old": url("python", LEGACY),
+        "typescript-old": url("typescript", LEGACY),
+        "typescript-0618": url("typescript", "2025-06-18"),
+        "rmcp-old": url("rmcp", LEGACY),
+        "rmcp-stdio": command("rmcp-stdio", bench.rmcp_server, protocol=LEGACY),
+        "python-new": url("python", MODERN),
+        "python-stdio": command("python-stdio", *python, protocol=MODERN),
+        "typescript-new": url("typescript", MODERN),
+        "rmcp-new": url("rmcp", MODERN),
+        "rmcp-stdio-new": command("rmcp-stdio-new", bench.rmcp_server, protocol=MODERN),
     })
 
 
 def aggregate(bench):
     """One gateway that shows servers of both eras, over HTTP and stdio, and the built-in tools as one."""
+    def member(kind):
+        return bench.server(kind).url, f'protocol = "{MEMBERS[kind]}"'
+
     return Gateway(bench, "bridge-all", {
         "everything": (bench.server("everything").url, ""),
-        "python": (bench.server("python").url, f'protocol = "{MODERN}"'),
-        "typescript": (bench.server("typescript").url, f'protocol = "{LEGACY}"'),
+        "python": member("python"),
+        "typescript": member("typescript"),
+        "rmcp": member("rmcp"),
         "memory": ([NODE, HERE / "node_modules/@modelcontextprotocol/server-memory/dist/index.js"], ""),
         "own": (None, 'prefix = ""'),
     })
@@ -127,8 +126,10 @@ def prefixed(name, calls):
 
 
 def steps_of_all():
-    """The extra steps on a modern and on two legacy members, and one call for each other member."""
-    members = {"python": PYTHON, "typescript": TYPESCRIPT[LEGACY], "everything": EVERYTHING}
+    """The extra steps on modern and on legacy members, and one call for each other member."""
+    members = {"python": STEPS, "typescript": steps_of("typescript", LEGACY), "rmcp": STEPS,
+               # Shown only to clients with roots, and to those that open pages: at /mcp/everything alone.
+               "everything": {step: call for step, call in EVERYTHING.items() if step not in ("roots", "page")}}
     steps = {f"{step} ({name})": call for name, extra in members.items() for step, call in prefixed(name, extra).items()}
     steps["structured (memory)"] = ["memory__read_graph", {}]
     steps["structured (built-in)"] = ["smart_dedup", {"texts": ["One sentence.", "One sentence."]}]
@@ -143,12 +144,20 @@ def listed(url):
     return all(f'"{member}__' in text for member in MEMBERS)
 
 
-def place(bench, name):
+def place(bench, name, modern):
+    """What a client of the modern era, or of the legacy one, has before it."""
     if name == ALL:
         whole = bench.once("bridge-all", lambda: aggregate(bench))
         bench.once("bridge-all lists", lambda: wait_until("lists of all members", lambda: listed(whole.url)))
-        return Place(name, whole.url, bench.server("python").events, steps_of_all())
+        return Place(name, "typescript", whole.url, bench.server("python").events, steps_of_all())
     one = bench.once("bridge", lambda: gateway(bench))
-    kind = name.split("-")[0]
-    events = bench.stack.work / "bridge-stdio.events" if name == "python-stdio" else bench.server(kind).events
-    return Place(name, f"{one.url}/{name}", events, SERVERS[name][2])
+    kind, transport, revision = SERVERS[name]
+    if transport == "stdio":
+        events = None if kind == "everything" else events_of(bench, name)
+    else:
+        events = bench.server(kind, "sse" if name == "python-sse" else None).events
+    steps = steps_of(kind, revision)
+    if modern and kind == "everything":
+        # It asks for roots on its own stream, and not on the call's: nobody can tell whose call that is.
+        steps = {step: call for step, call in steps.items() if step != "roots"}
+    return Place(name, kind, f"{one.url}/{name}", events, steps)

@@ -134,10 +134,12 @@ class Stack:
 
 def run(command, seconds=120, env=None, cwd=None, stdin=""):
     """Runs a command to its end; returns (status, stdout, stderr)."""
-    done = subprocess.run(
-        [str(word) for word in command], input=stdin, capture_output=True, text=True, timeout=seconds,
-        env={**os.environ, **(env or {})}, cwd=cwd,
-    )
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words, input=stdin, capture_output=True, text=True, timeout=seconds, env={**os.environ, **(env or {})}, cwd=cwd)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{words[:3]} did not end within {seconds} s") from None
     return done.returncode, done.stdout, done.stderr
 
 

@@ -50,10 +50,11 @@ class Bench:
     def __init__(self, options, work):
         self.binary = None if options.direct else pathlib.Path(options.bin).resolve()
         self.rmcp_client = pathlib.Path(options.rmcp_client).resolve()
+        self.rmcp_server = self.rmcp_client.with_name("rmcp-server")
         self.stack = Stack(work)
         self.walked = {}
         self.cells = {}
-        self.whole_matrix = options.write_matrix
+        self.whole_matrix = options.table or options.write_matrix
         self.conformance = {}
         self.whole_conformance = options.write_conformance
         self._made = {}
@@ -63,8 +64,8 @@ class Bench:
             self._made[key] = make()
         return self._made[key]
 
-    def server(self, name):
-        return self.once(("server", name), lambda: upstreams.start(self.stack, name))
+    def server(self, name, way=None):
+        return self.once(("server", name, way), lambda: upstreams.start(self, name, way))
 
     @property
     def tls(self):
@@ -98,7 +99,8 @@ def main():
     parser.add_argument("--bin", default="target/release/smartgate")
     parser.add_argument("--rmcp-client", default="target/debug/rmcp-client")
     parser.add_argument("--direct", action="store_true")
-    parser.add_argument("--write-matrix", action="store_true", help="write docs/matrix.md from the tests of `bridge`")
+    parser.add_argument("--table", action="store_true", help="let `bridge` walk every cell, and not a slice")
+    parser.add_argument("--write-matrix", action="store_true", help="the same, and write docs/matrix.md from it")
     parser.add_argument("--write-conformance", action="store_true", help="write docs/conformance.md from those of `conformance-bridge`")
     parser.add_argument("--list", action="store_true", help="print the tests' names only")
     parser.add_argument("filters", nargs="*")

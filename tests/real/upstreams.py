@@ -31,16 +31,19 @@ class Server:
         return next((event for event, seen in map(str.split, lines) if seen == tag and event != "start"), None)
 
 
-def start(stack, name):
-    port, = free_ports(1)
+def start(bench, name, way=None):
+    """Starts the server `name`, over HTTP+SSE if `way` says so."""
+    stack, (port,) = bench.stack, free_ports(1)
     events = None if name == "everything" else stack.work / f"{name}-{port}.events"
     commands = {
         "everything": [NODE, EVERYTHING, "streamableHttp"],
         "python": [PYTHON2, HERE / "servers/py_server.py", port, events],
         "typescript": [NODE, HERE / "servers/ts_server.mjs", port, events],
+        "rmcp": [bench.rmcp_server, port, events],
     }
-    stack.start(f"server-{name}-{port}", commands[name], lambda: listening(port), env={"PORT": str(port)})
-    return Server(name, f"http://127.0.0.1:{port}/mcp", name != "everything", events)
+    command = [*commands[name], *([way] if way else [])]
+    stack.start(f"server-{name}-{port}", command, lambda: listening(port), env={"PORT": str(port)})
+    return Server(name, f"http://127.0.0.1:{port}/{way or 'mcp'}", name != "everything" and not way, events)
 
 
 NAMES = ("everything", "python", "typescript")

@@ -152,16 +152,12 @@ impl Keys {
 
     fn add(&self, facts: &Facts, grouped: &mut Grouped) {
         let mut known: HashMap<u64, Box<[usize]>> = HashMap::new();
-        let mut last: Option<(u64, Box<[usize]>)> = None;
         for row in facts.rows.iter().map(|row| *row as usize) {
             let mixed = self.ids.iter().zip(&self.names).fold(0u64, |mixed, (ids, names)| {
                 mixed.wrapping_mul(names.len() as u64).wrapping_add(ids[row])
             });
-            if last.as_ref().is_none_or(|(m, _)| *m != mixed) {
-                let groups = known.entry(mixed).or_insert_with(|| self.groups(row, grouped));
-                last = Some((mixed, groups.clone()));
-            }
-            for group in last.iter().flat_map(|(_, groups)| groups) {
+            let groups = known.entry(mixed).or_insert_with(|| self.groups(row, grouped));
+            for group in groups.iter() {
                 facts.add(row, &mut grouped.figures[*group]);
             }
         }

@@ -53,13 +53,11 @@ impl Core {
             Ok(flight) => flight,
             Err(refusal) => return Ok(refusal.response(Some(&call.id), &call.headers)),
         };
-        let number = self.number();
-        let request = call.modern(&self, number, &Retry::default());
-        let cancelled = flight.cancelled.clone();
-        let opened = tokio::select! {
+        let (cancelled, first) = (flight.cancelled.clone(), Retry::default());
+        let (opened, number) = tokio::select! {
             biased;
             () = cancelled.cancelled() => return Ok(call.taken_back()),
-            opened = self.send(request) => opened?,
+            opened = self.send_call(&call, &first) => opened?,
         };
         let ride = Ride { core: self, call, flight };
         let (mut head, step) = match opened {
@@ -171,15 +169,14 @@ impl Ride {
 
     /// Sends the call again.
     async fn again(&self, retry: &Retry) -> Step {
-        let number = self.core.number();
-        match self.core.send(self.call.modern(&self.core, number, retry)).await {
-            Ok(Opened::Stream(_, messages)) => Step::Reading(messages, number),
-            Ok(Opened::Whole(_, message)) => match hear(&message, number, &self.call) {
+        match self.core.send_call(&self.call, retry).await {
+            Ok((Opened::Stream(_, messages), number)) => Step::Reading(messages, number),
+            Ok((Opened::Whole(_, message), number)) => match hear(&message, number, &self.call) {
                 Heard::Answer(text) => Step::Answered(text),
                 Heard::Asked(asked) => Step::Asked(asked),
                 _ => self.lost("the answer is no response to the request"),
             },
-            Ok(Opened::Foreign(response)) => self.lost(&format!("HTTP {}", response.status().as_u16())),
+            Ok((Opened::Foreign(response), _)) => self.lost(&format!("HTTP {}", response.status().as_u16())),
             Err(error) => self.lost(in_short(&error)),
         }
     }

@@ -22,6 +22,7 @@ mod request;
 mod revision;
 mod rewrite;
 mod session;
+mod tools;
 
 #[cfg(test)]
 mod tests;
@@ -36,10 +37,7 @@ use http::{Method, Request, Response, request::Parts};
 
 use super::sealed::Sealer;
 use crate::{
-    mcp::{
-        message::{self, Body, Kind, Message, ParseError},
-        tools::Tool,
-    },
+    mcp::message::{self, Body, Kind, Message, ParseError},
     upstream::{self, BoxFuture, ResponseBody, Upstream, UpstreamError},
 };
 pub use batch::{MAX_BATCH, serve as serve_batch, split as split_batch};
@@ -50,6 +48,7 @@ use request::Call;
 use revision::Revision;
 use session::Session;
 pub use session::session_revision;
+pub use tools::Tools;
 
 /// Silence on a stream of ours before a comment is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -86,9 +85,6 @@ impl std::ops::Add for Remembered {
     }
 }
 
-/// Finds a tool of the wrapped upstream by its name, for the headers that mirror its arguments.
-pub type FindTool = Arc<dyn Fn(&str) -> Option<Arc<Tool>> + Send + Sync>;
-
 /// A modern upstream, as legacy clients see it.
 pub struct Face {
     core: Arc<Core>,
@@ -104,7 +100,7 @@ impl std::fmt::Debug for Face {
 struct Core {
     inner: Arc<dyn Upstream>,
     sealer: Arc<Sealer>,
-    tools: FindTool,
+    tools: Box<dyn Tools>,
     answer_within: Duration,
     live: live::Registry,
     discovered: discover::Cache,
@@ -116,7 +112,12 @@ struct Core {
 impl Face {
     /// A face of `inner`, whose sessions open wherever `sealer`'s key is.
     #[must_use]
-    pub fn new(inner: Arc<dyn Upstream>, sealer: Arc<Sealer>, tools: FindTool, settings: Settings) -> Self {
+    pub fn new(
+        inner: Arc<dyn Upstream>,
+        sealer: Arc<Sealer>,
+        tools: Box<dyn Tools>,
+        settings: Settings,
+    ) -> Self {
         let core = Core {
             inner,
             sealer,

@@ -148,9 +148,12 @@ impl Call {
         }
     }
 
-    /// The end of a call that the client has cancelled.
+    /// The end of a call that the client has cancelled. A client that takes no stream must not get one.
     pub(super) fn taken_back(&self) -> Response<ResponseBody> {
         self.note_taken_back();
+        if !self.takes_events {
+            return body::json(http::StatusCode::OK, Bytes::new());
+        }
         body::streamed(body::whole(Bytes::new()))
     }
 
@@ -163,7 +166,7 @@ impl Call {
         prepare(&mut out);
         if let Ok(Body::Object(message)) = message::parse(body.as_bytes()) {
             let tool =
-                (method == "tools/call").then(|| message.name.as_deref().and_then(|n| (core.tools)(n)));
+                (method == "tools/call").then(|| message.name.as_deref().and_then(|n| core.tools.find(n)));
             headers::derive(&message, tool.flatten().as_deref(), &mut out);
         }
         let mut request = Request::new(Bytes::from(body));

@@ -54,6 +54,9 @@ pub use self::{
     state::State,
 };
 
+/// How long a call waits for a new look at the upstream.
+const RELIST: Duration = Duration::from_secs(3);
+
 /// Rung at each change of what a catalog offers.
 pub type Bell = Sender<u64>;
 
@@ -214,6 +217,19 @@ impl Catalog {
     /// be called as often as wanted: at most one look a second follows.
     pub fn nudge(&self) {
         self.wake.notify_one();
+    }
+
+    /// Has everything listed again, for a call that waits; whether it is something else than at `version` by now.
+    pub async fn relisted(&self, version: u64) -> bool {
+        let bell = Arc::new(Bell::new(0));
+        let mut rung = bell.subscribe();
+        self.tell(&bell);
+        if self.offers_version() == version {
+            self.nudge();
+            // No ring in time, too, is an answer.
+            drop(tokio::time::timeout(RELIST, rung.changed()).await);
+        }
+        self.offers_version() != version
     }
 
     /// Takes note of a `tools/list` answer, or its `result` alone, that passed by on behalf of a client. Counts

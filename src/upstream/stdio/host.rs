@@ -101,7 +101,9 @@ impl Host {
     /// Keeps a child ready, if that is wanted.
     pub(super) fn prepare(&self) {
         let there = lock(&self.spare).as_ref().is_some_and(|p| p.ended().is_none());
-        if !self.command.at_once || self.command.shared || there {
+        // The child that is asked for its era becomes the one that is kept ready.
+        let is_asking = self.verdict.try_lock().is_err();
+        if !self.command.at_once || self.command.shared || there || is_asking {
             return;
         }
         match self.start() {

@@ -110,17 +110,23 @@ async fn a_call_that_a_legacy_client_cancels_is_no_failure_of_the_server() {
     let gate = Gateway::before(&server.url(), "").await;
     gate.knows("files").await;
     let (_, session) = initialize(&gate, "/mcp", "2025-06-18").await;
-    let cancelled = async {
-        until("the call is at the server", || server.calls().iter().any(|s| s.rpc() == "tools/call")).await;
-        let note = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
-        in_session(&gate, "/mcp", &session, note.to_owned()).await
-    };
-    let call = in_session(&gate, "/mcp", &session, tool(7, "add", r#"{"n":1}"#));
-    let (called, cancelled) = tokio::join!(call, cancelled);
-    assert_eq!((called.status, called.text(), cancelled.status), (200, "", 202));
+    for (calls, accept) in [(1, "application/json, text/event-stream"), (2, "application/json")] {
+        let cancelled = async {
+            let at_the_server = || server.calls().iter().filter(|s| s.rpc() == "tools/call").count() == calls;
+            until("the call is at the server", at_the_server).await;
+            let note = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+            in_session(&gate, "/mcp", &session, note.to_owned()).await
+        };
+        let mut request = gate.request().uri("/mcp").header("mcp-session-id", &session);
+        request.headers_mut().unwrap().insert("accept", accept.parse().unwrap());
+        let call = gate.call(request, tool(7, "add", r#"{"n":1}"#));
+        let (called, cancelled) = tokio::join!(call, cancelled);
+        assert_eq!((called.status, called.text(), cancelled.status), (200, "", 202), "{accept}");
+    }
     let records = gate.stop().await;
-    let record = records.iter().find(|r| r["tool"] == "add").unwrap();
-    assert_eq!((&record["outcome"], &record["error"]), (&json!("client_closed"), &Value::Null));
+    let ends: Vec<_> =
+        records.iter().filter(|r| r["tool"] == "add").map(|r| (&r["outcome"], &r["error"])).collect();
+    assert_eq!(ends, [(&json!("client_closed"), &Value::Null); 2]);
 }
 
 #[tokio::test]

@@ -277,7 +277,7 @@ async fn elsewhere_pages_are_off_without_a_key() {
     let off = ask(&gate, "GET", "/activity", &[("host", "gate.example")], "").await;
     assert_eq!((off.status, &off.json()["error"]), (403, &json!("pages_off")));
     assert_eq!(get(&gate, "/api/calls").await.status, 403);
-    assert_eq!(ask(&gate, "GET", "/readyz", &[("host", "gate.example")], "").await.status, 200);
+    assert_eq!(ask(&gate, "GET", "/healthz", &[("host", "gate.example")], "").await.status, 200);
 
     let folder = tempfile::TempDir::new().unwrap();
     let file = folder.path().join("smartgate.toml");

@@ -29,8 +29,10 @@ async function cancelledCall(callTool, [name, args]) {
 }
 
 /** What a client that can be asked answers. */
-export const CAN_ANSWER = { elicitation: {}, sampling: {} };
-export const formAnswer = async () => ({ action: 'accept', content: { name: 'Ada' } });
+export const CAN_ANSWER = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+export const formAnswer = async ({ params }) =>
+  params.mode === 'url' ? { action: 'accept' } : { action: 'accept', content: { name: 'Ada' } };
+export const rootsAnswer = async () => ({ roots: [{ uri: 'file:///work/ada', name: 'ada' }] });
 export const modelAnswer = async () => ({ role: 'assistant', content: { type: 'text', text: 'sampled' }, model: 'test' });
 
 /** Calls each tool of the plan's `extra`; what goes wrong in one step does not end the others. */
@@ -56,15 +58,29 @@ async function noticesOf(callTool, plan, { watch, heard }) {
   return [...heard].sort();
 }
 
+/** The names of the tools, page by page; `page` gives the page at a cursor. */
+async function pagesOf(page) {
+  const pages = [];
+  let cursor;
+  do {
+    const { tools, nextCursor } = await page(cursor === undefined ? {} : { cursor });
+    pages.push(tools.map(tool => tool.name));
+    cursor = nextCursor;
+  } while (cursor !== undefined);
+  return pages;
+}
+
 /** Runs the plan; `callTool(params, options)` hides how the two SDK generations differ, and so does
- * `notices`: what was `heard` after `watch(uri)`, which may have more for the call to say. */
-export async function runPlan(client, callTool, plan, protocol, notices) {
+ * `notices`: what was `heard` after `watch(uri)`, which may have more for the call to say. `page` is one `tools/list`. */
+export async function runPlan(client, callTool, plan, protocol, notices, page) {
+  const pages = await pagesOf(page);
   const progress = [];
   const call = ([name, args], options) => callTool({ name, arguments: args }, options);
   const seen = {
     protocol,
     server: client.getServerVersion()?.name ?? null,
-    tools: (await client.listTools()).tools.map(tool => tool.name),
+    pages: pages.length,
+    tools: pages.flat(),
     echo: toolText(await call(plan.echo)),
   };
   if (plan.slow) Object.assign(seen, {
@@ -75,6 +91,13 @@ export async function runPlan(client, callTool, plan, protocol, notices) {
   });
   if (plan.extra) seen.extra = await walkExtra(call, plan.extra);
   if (plan.read) seen.read = (await client.readResource({ uri: plan.read })).contents[0].text;
+  if (plan.prompt) {
+    const [name, args] = plan.prompt;
+    seen.prompt = (await client.getPrompt({ name, arguments: args })).messages[0].content.text;
+    const [ref, argument, value] = plan.completion;
+    const { completion } = await client.complete({ ref: { type: 'ref/prompt', name: ref }, argument: { name: argument, value } });
+    seen.completion = completion.values;
+  }
   if (plan.notices) seen.notices = await noticesOf(callTool, plan.notices, notices);
   return seen;
 }

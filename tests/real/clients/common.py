@@ -39,6 +39,25 @@ async def walk_extra(call, plan: dict) -> dict:
     return seen
 
 
+async def pages_of(list_tools) -> list:
+    """The names of the tools, page by page."""
+    pages, cursor = [], None
+    while not pages or cursor is not None:
+        page = (await list_tools(cursor)).model_dump(by_alias=True, mode="json")
+        pages.append([tool["name"] for tool in page["tools"]])
+        cursor = page.get("nextCursor")
+    return pages
+
+
+async def walk_prompts(client, plan: dict, reference, seen: dict) -> None:
+    """Gets a prompt, and has one of the same server's arguments completed."""
+    name, args = plan["prompt"]
+    seen["prompt"] = (await client.get_prompt(name, args)).messages[0].content.text
+    name, argument, begun = plan["completion"]
+    found = await client.complete(reference(type="ref/prompt", name=name), {"name": argument, "value": begun})
+    seen["completion"] = found.completion.values
+
+
 class Notices:
     """What the server tells of by itself, by short names; waits for those that a plan wants."""
 

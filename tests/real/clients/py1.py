@@ -5,7 +5,7 @@ This SDK has no call to cancel a request: the caller sends `notifications/cancel
 """
 import anyio
 import httpx
-from common import Notices, arguments, finish, tls_context, tool_text, walk_extra
+from common import Notices, arguments, finish, pages_of, tls_context, tool_text, walk_extra, walk_prompts
 
 from mcp import ClientSession, types
 from mcp.client.sse import sse_client
@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 def connect(args, http: httpx.AsyncClient):
     """A stream's own path means HTTP+SSE, the transport of 2024-11-05."""
-    if args.url.endswith("/sse"):
+    if "/sse" in args.url:
         return sse_client(args.url, headers=args.headers)
     return streamable_http_client(args.url, http_client=http)
 
@@ -33,8 +33,12 @@ async def cancelled_call(session: ClientSession, name: str, args: dict) -> bool:
     return scope.cancelled_caught
 
 
-async def answer_form(_context, _params) -> types.ElicitResult:
-    return types.ElicitResult(action="accept", content={"name": "Ada"})
+async def answer_form(_context, params) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content=None if params.mode == "url" else {"name": "Ada"})
+
+
+async def answer_roots(_context) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri="file:///work/ada", name="ada")])
 
 
 async def answer_model(_context, _params) -> types.CreateMessageResult:
@@ -61,13 +65,15 @@ async def main() -> None:
 
     http = httpx.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
     async with http, connect(args, http) as (read, write, *_session_id):
-        answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model} if "extra" in plan else {}
+        answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model,
+                   "list_roots_callback": answer_roots} if "extra" in plan else {}
         hears = {"message_handler": notices.message, "logging_callback": notices.log}
         async with ClientSession(read, write, **answers, **hears) as session:
             hello = await session.initialize()
             seen["protocol"] = hello.protocolVersion
             seen["server"] = hello.serverInfo.name
-            seen["tools"] = [tool.name for tool in (await session.list_tools()).tools]
+            pages = await pages_of(lambda cursor: session.list_tools(params=types.PaginatedRequestParams(cursor=cursor)))
+            seen["pages"], seen["tools"] = len(pages), sum(pages, [])
             seen["echo"] = tool_text(await session.call_tool(*plan["echo"]))
             if "slow" in plan:
                 seen["counted"] = tool_text(await session.call_tool(*plan["progress"], progress_callback=collect))
@@ -78,6 +84,8 @@ async def main() -> None:
                 seen["extra"] = await walk_extra(session.call_tool, plan)
             if "read" in plan:
                 seen["read"] = (await session.read_resource(plan["read"])).contents[0].text
+            if "prompt" in plan:
+                await walk_prompts(session, plan, types.PromptReference, seen)
             if "notices" in plan:
                 seen["notices"] = await notices_of(session, notices, plan["notices"])
     finish(seen)

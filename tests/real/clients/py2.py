@@ -4,10 +4,18 @@ Modes: `auto` (probes for 2026-07-28, falls back) and `legacy` (the initialize h
 """
 import anyio
 import httpx2
-from common import Notices, arguments, finish, tls_context, tool_text, walk_extra
+from common import Notices, arguments, finish, pages_of, tls_context, tool_text, walk_extra, walk_prompts
 
 from mcp import Client, types
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+
+
+def connect(args, http: httpx2.AsyncClient):
+    """A stream's own path means HTTP+SSE, the transport of 2024-11-05."""
+    if "/sse" in args.url:
+        return sse_client(args.url, headers=args.headers)
+    return streamable_http_client(args.url, http_client=http)
 
 
 async def cancelled_call(client: Client, name: str, args: dict) -> bool:
@@ -20,8 +28,12 @@ async def cancelled_call(client: Client, name: str, args: dict) -> bool:
     return scope.cancelled_caught
 
 
-async def answer_form(_context, _params) -> types.ElicitResult:
-    return types.ElicitResult(action="accept", content={"name": "Ada"})
+async def answer_form(_context, params) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content=None if params.mode == "url" else {"name": "Ada"})
+
+
+async def answer_roots(_context) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri="file:///work/ada", name="ada")])
 
 
 async def answer_model(_context, _params) -> types.CreateMessageResult:
@@ -58,13 +70,15 @@ async def main() -> None:
         progress.append([value, total])
 
     http = httpx2.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
-    answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model} if "extra" in plan else {}
+    answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model,
+               "list_roots_callback": answer_roots} if "extra" in plan else {}
     hears = {"message_handler": notices.message, "logging_callback": notices.log, "log_level": "info"}
-    transport = streamable_http_client(args.url, http_client=http)
+    transport = connect(args, http)
     async with http, Client(transport, mode=args.mode, **answers, **hears) as client:
         seen["protocol"] = client.protocol_version
         seen["server"] = client.server_info.name if client.server_info else None
-        seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
+        pages = await pages_of(lambda cursor: client.list_tools(cursor=cursor))
+        seen["pages"], seen["tools"] = len(pages), sum(pages, [])
         seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
         if "slow" in plan:
             seen["counted"] = tool_text(await client.call_tool(*plan["progress"], progress_callback=collect))
@@ -75,6 +89,8 @@ async def main() -> None:
             seen["extra"] = await walk_extra(client.call_tool, plan)
         if "read" in plan:
             seen["read"] = (await client.read_resource(plan["read"])).contents[0].text
+        if "prompt" in plan:
+            await walk_prompts(client, plan, types.PromptReference, seen)
         if "notices" in plan:
             seen["notices"] = await notices_of(client, notices, plan["notices"], seen["protocol"] >= "2026")
     finish(seen)

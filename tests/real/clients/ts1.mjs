@@ -1,11 +1,12 @@
 // The TypeScript SDK v1 as a client: runs a plan against URL and prints what it saw as one JSON line.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
-  CreateMessageRequestSchema, ElicitRequestSchema, LoggingMessageNotificationSchema, ResourceUpdatedNotificationSchema,
-  ToolListChangedNotificationSchema,
+  CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
+  ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import { CAN_ANSWER, formAnswer, modelAnswer, parseArguments, runPlan } from './common.mjs';
+import { CAN_ANSWER, formAnswer, modelAnswer, parseArguments, rootsAnswer, runPlan } from './common.mjs';
 
 const options = parseArguments(process.argv.slice(2));
 const capabilities = options.plan.extra ? CAN_ANSWER : {};
@@ -13,8 +14,13 @@ const client = new Client({ name: 'smartgate-real-ts1', version: '1.0.0' }, { ca
 if (options.plan.extra) {
   client.setRequestHandler(ElicitRequestSchema, formAnswer);
   client.setRequestHandler(CreateMessageRequestSchema, modelAnswer);
+  client.setRequestHandler(ListRootsRequestSchema, rootsAnswer);
 }
-const transport = new StreamableHTTPClientTransport(new URL(options.url), { requestInit: { headers: options.headers } });
+// A stream's own path means HTTP+SSE, the transport of 2024-11-05, which does not keep the revision that was agreed.
+const Transport = options.url.includes('/sse') ? SSEClientTransport : StreamableHTTPClientTransport;
+const transport = new Transport(new URL(options.url), { requestInit: { headers: options.headers } });
+let agreed;
+transport.setProtocolVersion = (old => version => { agreed = version; old?.call(transport, version); })(transport.setProtocolVersion);
 await client.connect(transport);
 const heard = new Set();
 for (const schema of [LoggingMessageNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema]) {
@@ -25,7 +31,7 @@ const watch = async uri => {
   await client.setLoggingLevel('info');
 };
 const callTool = (params, requestOptions) => client.callTool(params, undefined, requestOptions);
-const seen = await runPlan(client, callTool, options.plan, transport.protocolVersion, { watch, heard });
-await transport.terminateSession();
+const seen = await runPlan(client, callTool, options.plan, agreed, { watch, heard }, params => client.listTools(params));
+await transport.terminateSession?.();
 await client.close();
 console.log(JSON.stringify(seen));

@@ -1,7 +1,7 @@
 // The TypeScript SDK v2 as a client: runs a plan against URL and prints what it saw as one JSON line.
 // Modes: `auto` (probes for 2026-07-28, falls back) and `legacy` (the initialize handshake).
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { CAN_ANSWER, formAnswer, modelAnswer, parseArguments, runPlan } from './common.mjs';
+import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { CAN_ANSWER, formAnswer, modelAnswer, parseArguments, rootsAnswer, runPlan } from './common.mjs';
 
 const options = parseArguments(process.argv.slice(2));
 const capabilities = options.plan.extra ? CAN_ANSWER : {};
@@ -10,8 +10,11 @@ const client = new Client(about, { capabilities, versionNegotiation: { mode: opt
 if (options.plan.extra) {
   client.setRequestHandler('elicitation/create', formAnswer);
   client.setRequestHandler('sampling/createMessage', modelAnswer);
+  client.setRequestHandler('roots/list', rootsAnswer);
 }
-const transport = new StreamableHTTPClientTransport(new URL(options.url), { requestInit: { headers: options.headers } });
+// A stream's own path means HTTP+SSE, the transport of 2024-11-05.
+const Transport = options.url.includes('/sse') ? SSEClientTransport : StreamableHTTPClientTransport;
+const transport = new Transport(new URL(options.url), { requestInit: { headers: options.headers } });
 await client.connect(transport);
 const heard = new Set();
 for (const kind of ['message', 'resources/updated', 'tools/list_changed']) {
@@ -28,8 +31,10 @@ const watch = async uri => {
   return { _meta: { 'io.modelcontextprotocol/logLevel': 'info' } };
 };
 const callTool = (params, requestOptions) => client.callTool(params, requestOptions);
-const seen = await runPlan(client, callTool, options.plan, client.getNegotiatedProtocolVersion(), { watch, heard });
+// `listTools` would put the pages together.
+const page = params => client.request({ method: 'tools/list', params });
+const seen = await runPlan(client, callTool, options.plan, client.getNegotiatedProtocolVersion(), { watch, heard }, page);
 await listening?.close();
-if (client.getProtocolEra() === 'legacy') await transport.terminateSession();
+if (client.getProtocolEra() === 'legacy') await transport.terminateSession?.();
 await client.close();
 console.log(JSON.stringify(seen));

@@ -1,20 +1,30 @@
 """An MCP server on the Python SDK 2.x, for the client matrix.
 
 Owns: the tools of a walk (`echo`, `count` with progress, `slow` which ends only when cancelled; `total` with a structured
-result, `fail`, and `greet` and `ask_model`, which ask the client) and the event file in which `slow` reports how it ended. Does not own: anything the SDK does on the wire; that is what is tested.
-Usage: py_server.py PORT EVENTS_FILE, or py_server.py stdio EVENTS_FILE
+result, `fail`; `greet`, `ask_model`, `list_roots` and `open_page`, which ask the client; `change`, of which it tells) and
+the event file in which `slow` reports how it ended. Lists of tools come in two pages. Does not own: anything the SDK
+does on the wire; that is what is tested.
+Usage: py_server.py PORT EVENTS_FILE [sse], or py_server.py stdio EVENTS_FILE
 """
 import sys
 from typing import Annotated
 
 import anyio
+from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.resolve import Elicit, Resolve, Sample
-from mcp.types import CreateMessageResult, SamplingMessage, TextContent
+from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS, Completion, CreateMessageResult, ElicitRequest, ElicitRequestURLParams, EmptyResult, InputRequiredResult,
+    ListRootsResult, ListToolsResult, PaginatedRequestParams, SamplingMessage, SetLevelRequestParams, SubscribeRequestParams,
+    TextContent, UnsubscribeRequestParams,
+)
 from pydantic import BaseModel
 
-PLACE, EVENTS = sys.argv[1:3]
+PLACE, EVENTS, *HOW = sys.argv[1:]
 SLOW_SECONDS = 60
+WATCHED = "test://python/watched"
+PAGE = "https://example.com/page"
 server = MCPServer("smartgate-py-server", version="1.0.0")
 
 
@@ -98,7 +108,85 @@ async def ask_model(answer: Annotated[CreateMessageResult, Resolve(model)]) -> s
     return f"The model said {answer.content.text}"
 
 
+async def roots() -> ListRoots:
+    return ListRoots()
+
+
+@server.tool()
+async def list_roots(found: Annotated[ListRootsResult, Resolve(roots)]) -> str:
+    """Ask the client for its roots."""
+    return f"Roots: {found.roots[0].uri}"
+
+
+def is_modern(ctx: Context) -> bool:
+    return (ctx.protocol_version or "") >= "2026"
+
+
+@server.tool()
+async def open_page(ctx: Context) -> str | InputRequiredResult:
+    """Ask the user to open a page."""
+    if not is_modern(ctx):
+        return f"The page: {(await ctx.elicit_url('Please look', PAGE, 'page-1')).action}"
+    if not ctx.input_responses:
+        asked = ElicitRequest(params=ElicitRequestURLParams(message="Please look", url=PAGE))
+        return InputRequiredResult(input_requests={"page": asked})
+    return f"The page: {ctx.input_responses['page'].action}"
+
+
+@server.tool()
+async def change(ctx: Context) -> str:
+    """Tell that a resource and the tools changed, and log it, in the way of the caller's era."""
+    await ctx.log("warning", "changed")
+    if is_modern(ctx):
+        await ctx.notify_resource_updated(WATCHED)
+        await ctx.notify_tools_changed()
+    else:
+        await ctx.session.send_resource_updated(WATCHED)
+        await ctx.session.send_tool_list_changed()
+    return "changed"
+
+
+@server.resource(WATCHED)
+async def watched() -> str:
+    """What `change` tells of."""
+    return "watched"
+
+
+@server.prompt()
+async def visit(city: str) -> str:
+    """A place to see."""
+    return f"Visit {city}"
+
+
+@server.completion()
+async def complete(_ref, _argument, _context) -> Completion:
+    return Completion(values=["paris"], total=1, has_more=False)
+
+
+async def page_of_tools(_ctx, params: PaginatedRequestParams) -> ListToolsResult:
+    tools = await server.list_tools()
+    half = len(tools) // 2
+    if params.cursor is None:
+        return ListToolsResult(tools=tools[:half], next_cursor="second")
+    if params.cursor != "second":
+        raise MCPError(INVALID_PARAMS, "no such page")
+    return ListToolsResult(tools=tools[half:])
+
+
+async def accept(_ctx, _params) -> EmptyResult:
+    return EmptyResult()
+
+
+# What the high-level server has no way to say: pages, and the legacy era's subscriptions and log levels.
+wire = server._lowlevel_server
+wire.add_request_handler("tools/list", PaginatedRequestParams, page_of_tools)
+wire.add_request_handler("resources/subscribe", SubscribeRequestParams, accept)
+wire.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, accept)
+wire.add_request_handler("logging/setLevel", SetLevelRequestParams, accept)
+options = wire.create_initialization_options
+wire.create_initialization_options = lambda: options(NotificationOptions(tools_changed=True))
+
 if PLACE == "stdio":
     server.run("stdio")
 else:
-    server.run("streamable-http", host="127.0.0.1", port=int(PLACE))
+    server.run("sse" if HOW == ["sse"] else "streamable-http", host="127.0.0.1", port=int(PLACE))

@@ -68,7 +68,16 @@ const oneInput = (key, question, read) => ({ inputResponses }) => {
   return answer === undefined ? inputRequired({ inputRequests: { [key]: question() } }) : done(`Received: ${answer}`);
 };
 
+/** Asks for a page to be opened; the answer has no content. */
+function openPage({ inputResponses }) {
+  const answer = inputResponses?.page;
+  if (answer !== undefined) return done(`The page: ${answer.action}`);
+  const page = inputRequired.elicitUrl({ message: 'Please look', url: 'https://example.com/page' });
+  return inputRequired({ inputRequests: { page } });
+}
+
 const tools = {
+  open_page: openPage,
   test_missing_capability: oneInput('llm_answer', () => askModel('Say pong'), r => r?.llm_answer?.content?.text),
   test_input_required_result_elicitation: oneInput('user_name', askName, r => acceptedContent(r, 'user_name')?.name),
   test_input_required_result_sampling:

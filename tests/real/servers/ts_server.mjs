@@ -11,7 +11,7 @@ import { classifyInboundRequest, createMcpHandler, isInitializeRequest, McpServe
 import { EventLog } from './ts_event_log.mjs';
 import { registerInputRequiredTools, requestStateCodec } from './ts_input_required.mjs';
 import { registerPrompts, registerResources } from './ts_resources.mjs';
-import { registerTools } from './ts_tools.mjs';
+import { pageTools, registerTools } from './ts_tools.mjs';
 
 const [port, eventsFile] = process.argv.slice(2);
 const LOCAL_NAMES = new Set(['127.0.0.1', 'localhost', '[::1]']);
@@ -35,6 +35,7 @@ function newServer() {
   registerInputRequiredTools(server);
   registerResources(server);
   registerPrompts(server);
+  pageTools(server);
   server.server.setRequestHandler('logging/setLevel', async () => ({}));
   server.server.setRequestHandler('completion/complete', async () => ({ completion: { values: ['paris'], total: 1, hasMore: false } }));
   return server;

@@ -3,7 +3,7 @@
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { fromJsonSchema, inputRequired } from '@modelcontextprotocol/server';
+import { fromJsonSchema, inputRequired, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import { AUDIO_WAV, IMAGE_PNG, text } from './ts_content.mjs';
 
 const WATCHED = 'test://watched-resource';
@@ -205,5 +205,18 @@ export function registerTools(server, options) {
   registerChange(server, options);
   registerAll(server, {
     ...matrixTools(options.eventsFile), ...contentTools, ...notifyingTools(options), ...askingTools, ...schemaTool,
+  });
+}
+
+/** Lists the tools in two pages: first what the conformance suite looks for, which does not turn pages, then the rest. */
+export function pageTools(server) {
+  const all = server.server._requestHandlers.get('tools/list');
+  server.server.setRequestHandler('tools/list', async (request, context) => {
+    const { tools, ...rest } = await all(request, context);
+    const [first, second] = [true, false].map(suite => tools.filter(({ name }) => /^test_|^json_/.test(name) === suite));
+    const cursor = request.params?.cursor;
+    if (cursor === undefined) return { ...rest, tools: first, nextCursor: 'second' };
+    if (cursor !== 'second') throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'no such page');
+    return { ...rest, tools: second };
   });
 }

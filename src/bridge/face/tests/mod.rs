@@ -5,11 +5,18 @@ mod calls;
 mod changes;
 mod questions;
 mod revisions;
+mod schemas;
 mod server;
 mod sessions;
 mod transports;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
@@ -17,13 +24,13 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Face, Limits, Settings, body, messages::Messages};
+use super::{Face, Limits, Settings, Tools, body, messages::Messages};
 use server::{Said, Server, TOOLS};
 
 use crate::{
     bridge::{hops::Hops, sealed::Sealer},
-    mcp::tools::ToolSet,
-    upstream::{Caller, ResponseBody, Upstream, UpstreamError},
+    mcp::tools::{Tool, ToolSet},
+    upstream::{BoxFuture, Caller, ResponseBody, Upstream, UpstreamError},
 };
 
 /// A legacy client.
@@ -68,10 +75,37 @@ fn face(server: &Arc<Server>) -> Arc<Face> {
     face_with(server, settings())
 }
 
+/// The catalog of a test: the server's list, or an older one until it is asked to read it again.
+#[derive(Default)]
+struct Listed {
+    stale: AtomicBool,
+    relists: AtomicU64,
+}
+
+impl Tools for Arc<Listed> {
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        let tools = ToolSet::from_list_result(TOOLS.as_bytes()).unwrap();
+        tools.get(name).filter(|_| !self.stale.load(Relaxed)).cloned()
+    }
+
+    fn version(&self) -> u64 {
+        self.relists.load(Relaxed)
+    }
+
+    fn relisted(&self, version: u64) -> BoxFuture<'_, bool> {
+        assert_eq!(version, self.relists.fetch_add(1, Relaxed));
+        Box::pin(std::future::ready(self.stale.swap(false, Relaxed)))
+    }
+}
+
 fn face_with(server: &Arc<Server>, settings: Settings) -> Arc<Face> {
-    let tools = ToolSet::from_list_result(TOOLS.as_bytes()).unwrap();
-    let find: super::FindTool = Arc::new(move |name| tools.get(name).cloned());
-    Arc::new(Face::new(Arc::clone(server) as Arc<dyn Upstream>, sealer(), find, settings))
+    let listed = Box::new(Arc::<Listed>::default());
+    Arc::new(Face::new(Arc::clone(server) as Arc<dyn Upstream>, sealer(), listed, settings))
+}
+
+fn face_that_knows(server: &Arc<Server>, listed: Arc<Listed>) -> Arc<Face> {
+    let server = Arc::clone(server) as Arc<dyn Upstream>;
+    Arc::new(Face::new(server, sealer(), Box::new(listed), settings()))
 }
 
 fn setup() -> (Arc<Server>, Client) {

@@ -1,6 +1,12 @@
 //! The scripted modern server. It checks of every request that it is a valid modern one.
 
-use std::{collections::VecDeque, sync::Mutex};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -67,6 +73,8 @@ impl Seen {
 pub(super) struct Server {
     pub(super) seen: Mutex<Vec<Seen>>,
     pub(super) script: Mutex<VecDeque<(&'static str, Said)>>,
+    /// Its tools are others than some clients know: mirrored headers may be wrong.
+    pub(super) has_moved: AtomicBool,
 }
 
 impl Server {
@@ -93,13 +101,14 @@ impl Server {
         }
     }
 
-    fn check(request: &Request<Bytes>) -> Seen {
+    fn check(&self, request: &Request<Bytes>) -> Seen {
         let Ok(Body::Object(read)) = message::parse(request.body()) else { panic!("not a message") };
         let classified = era::classify(request.headers(), Some(&read));
         assert_eq!((classified.era, classified.refusal), (Era::Modern, None));
         assert_eq!(read.refusal(false), None);
         let tools = ToolSet::from_list_result(TOOLS.as_bytes()).unwrap();
         let tool = read.name.as_deref().and_then(|n| tools.get(n)).map(|t| &**t);
+        let tool = tool.filter(|_| !self.has_moved.load(Relaxed));
         headers::check(request.headers(), &read, tool).unwrap();
         assert!(read.has_client_capabilities);
         for name in ["mcp-session-id", "last-event-id"] {
@@ -116,7 +125,7 @@ impl Server {
 
 impl Upstream for Server {
     fn call(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
-        let seen = Self::check(&request);
+        let seen = self.check(&request);
         let id = seen.body["id"].to_string();
         let guard = seen.gone.clone().drop_guard();
         let said = self.next(seen.method());

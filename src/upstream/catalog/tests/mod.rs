@@ -25,12 +25,13 @@ use super::{Catalog, State};
 use crate::{
     config::{Globs, Target, Upstream, UpstreamTls},
     mcp::era::Era,
-    upstream::http::HttpUpstream,
+    upstream::{Upstream as Reached, http::HttpUpstream},
 };
 
 /// A catalog at work, and its end.
 struct Running {
     catalog: Arc<Catalog>,
+    upstream: Arc<dyn Reached>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -56,11 +57,11 @@ impl Running {
             tls: UpstreamTls::default(),
             show: Default::default(),
         };
-        let upstream = Arc::new(HttpUpstream::new(&upstream).expect("a plain target"));
+        let upstream: Arc<dyn Reached> = Arc::new(HttpUpstream::new(&upstream).expect("a plain target"));
         let catalog = Arc::new(Catalog::new("peer".into(), protocol, timeout));
         let stop = CancellationToken::new();
-        let task = tokio::spawn(catalog.clone().run(upstream, stop.clone()));
-        Self { catalog, stop, task }
+        let task = tokio::spawn(catalog.clone().run(Arc::clone(&upstream), stop.clone()));
+        Self { catalog, upstream, stop, task }
     }
 
     fn of(server: &Server) -> Self {
@@ -543,6 +544,42 @@ async fn a_revision_written_in_the_configuration_is_not_in_question() {
     until("it was asked", || server.count("server/discover") > 0).await;
     running.end().await;
     assert_eq!(server.count("initialize"), 0);
+}
+
+#[tokio::test]
+async fn a_server_held_to_the_modern_era_is_not_asked_for_legacy_clients() {
+    let both =
+        || {
+            let peer = Peer::new(&["t"]);
+            Server::start(move |seen| {
+                if seen.header("mcp-method").is_some() { peer.modern(seen) } else { peer.legacy(seen) }
+            })
+        };
+    for (protocol, serves_legacy) in [(Some("2026-07-28"), false), (None, true)] {
+        let server = both().await;
+        let running = Running::on(server.address, protocol, Duration::from_secs(10));
+        running.knows(&["t"]).await;
+        running.catalog.before_legacy(&running.upstream).await;
+        assert_eq!(running.catalog.speaks(Era::Legacy), serves_legacy, "{protocol:?}");
+        assert!(running.catalog.speaks(Era::Modern));
+        running.end().await;
+        assert_eq!(server.count("initialize"), usize::from(serves_legacy), "{protocol:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_has_the_list_read_again() {
+    let peer = Arc::new(Peer::new(&["old"]));
+    let handler = peer.clone();
+    let server = Server::start(move |seen| handler.modern(seen)).await;
+    let running = Running::of(&server);
+    running.knows(&["old"]).await;
+    let before = running.catalog.offers_version();
+    peer.set(&["new"]);
+    assert!(running.catalog.relisted(before).await);
+    assert_eq!(running.names(), ["new"]);
+    assert!(running.catalog.relisted(before).await, "it is another list already");
+    running.end().await;
 }
 
 #[tokio::test]

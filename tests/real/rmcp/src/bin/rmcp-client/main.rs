@@ -5,30 +5,29 @@
 
 #![allow(deprecated, reason = "what a revision has given up is still to be tested")]
 
-use std::{
-    collections::BTreeSet,
-    error::Error,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+mod handler;
+
+use std::{error::Error, time::Duration};
 
 use rmcp::{
-    ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, Peer, RoleClient,
+    ClientLifecycleMode, ClientServiceExt, Peer, RoleClient,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, ClientInfo, ClientRequest,
-        CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, LoggingLevel,
-        LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
-        ReadResourceRequestParams, ResourceUpdatedNotificationParam, ServerNotification, ServerResult,
-        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+        CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest,
+        GetTaskParams, LoggingLevel, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
+        ReadResourceRequestParams, ServerNotification, ServerResult, SetLevelRequestParams,
+        SubscribeRequestParams, SubscriptionFilter,
     },
-    service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle, RunningService},
+    service::{PeerRequestOptions, RequestHandle, RunningService},
     transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use handler::{Handler, Heard, hear, made};
+
 type Failure = Box<dyn Error + Send + Sync>;
 
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 const WAIT: Duration = Duration::from_secs(20);
 /// No progress for so long after the result: there is no more.
 const QUIET: Duration = Duration::from_millis(300);
@@ -55,80 +54,6 @@ fn arguments() -> Result<Arguments, Failure> {
         }
     }
     Ok(parsed)
-}
-
-/// Sends every progress notification on to the walk, which reads them call by call.
-struct Handler {
-    progress: mpsc::UnboundedSender<ProgressNotificationParam>,
-    can_answer: bool,
-    heard: Heard,
-}
-
-/// Kinds of notices that came.
-type Heard = Arc<Mutex<BTreeSet<&'static str>>>;
-
-fn hear(heard: &Heard, kind: &'static str) {
-    heard.lock().expect("nobody panics with it").insert(kind);
-}
-
-/// The SDK's types cannot be written down without their deprecated parts.
-fn made<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
-    serde_json::from_value(value).map_err(|why| ErrorData::internal_error(why.to_string(), None))
-}
-
-impl ClientHandler for Handler {
-    fn get_info(&self) -> ClientInfo {
-        let mut info = ClientInfo::default();
-        if self.can_answer {
-            info.capabilities =
-                made(json!({"elicitation": {}, "sampling": {}})).expect("capabilities as the SDK knows them");
-        }
-        info
-    }
-
-    async fn on_resource_updated(
-        &self,
-        _params: ResourceUpdatedNotificationParam,
-        _context: NotificationContext<RoleClient>,
-    ) {
-        hear(&self.heard, "resources/updated");
-    }
-
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        hear(&self.heard, "tools/list_changed");
-    }
-
-    async fn on_logging_message(
-        &self,
-        _params: LoggingMessageNotificationParam,
-        _context: NotificationContext<RoleClient>,
-    ) {
-        hear(&self.heard, "message");
-    }
-
-    async fn create_elicitation(
-        &self,
-        _request: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, ErrorData> {
-        made(json!({"action": "accept", "content": {"name": "Ada"}}))
-    }
-
-    async fn create_message(
-        &self,
-        _params: CreateMessageRequestParams,
-        _context: RequestContext<RoleClient>,
-    ) -> Result<CreateMessageResult, ErrorData> {
-        made(json!({"role": "assistant", "content": {"type": "text", "text": "sampled"}, "model": "test"}))
-    }
-
-    async fn on_progress(
-        &self,
-        params: ProgressNotificationParam,
-        _context: NotificationContext<RoleClient>,
-    ) {
-        self.progress.send(params).expect("the walk reads until the client is closed");
-    }
 }
 
 fn transport(arguments: &Arguments) -> Result<StreamableHttpClientTransport<reqwest::Client>, Failure> {
@@ -178,16 +103,20 @@ async fn finish(handle: RequestHandle<RoleClient>) -> Result<String, Failure> {
 async fn run(arguments: Arguments) -> Result<Value, Failure> {
     let (sender, mut progress) = mpsc::unbounded_channel();
     let heard = Heard::default();
-    let handler =
-        Handler { progress: sender, heard: heard.clone(), can_answer: arguments.plan.get("extra").is_some() };
+    let handler = Handler {
+        progress: sender,
+        heard: heard.clone(),
+        can_answer: arguments.plan.get("extra").is_some(),
+        extensions: if arguments.plan.get("task").is_some() { json!({TASKS: {}}) } else { json!({}) },
+    };
     let client = handler.serve_with_lifecycle(transport(&arguments)?, lifecycle(&arguments.mode)).await?;
     let (peer, plan) = (client.peer(), &arguments.plan);
     let info = peer.peer_info().ok_or("the server did not say who it is")?;
     let server = info.server_info.as_ref().map(|about| about.name.as_str());
-    let tools: Vec<_> = peer.list_all_tools().await?.into_iter().map(|tool| tool.name).collect();
+    let pages = pages_of(peer).await?;
     let echo = finish(start(peer, &plan["echo"]).await?).await?;
     let mut seen = json!({
-        "protocol": info.protocol_version.as_str(), "server": server, "tools": tools, "echo": echo,
+        "protocol": info.protocol_version.as_str(), "server": server, "pages": pages.len(), "tools": pages.concat(), "echo": echo,
     });
     if plan.get("slow").is_some() {
         walk_long_calls(peer, plan, &mut progress, &mut seen).await?;
@@ -204,11 +133,70 @@ async fn run(arguments: Arguments) -> Result<Value, Failure> {
         let read = client.read_resource(ReadResourceRequestParams::new(uri)).await?;
         seen["read"] = serde_json::to_value(&read.contents)?[0]["text"].take();
     }
+    if plan.get("prompt").is_some() {
+        walk_prompts(&client, plan, &mut seen).await?;
+    }
+    if let Some(call) = plan.get("task") {
+        seen["task"] = task_of(&client, call).await?;
+    }
     if let Some(notices) = plan.get("notices") {
         seen["notices"] = notices_of(&client, &heard, notices, arguments.mode == "legacy").await?;
     }
     client.cancel().await?;
     Ok(seen)
+}
+
+/// The names of the tools, page by page.
+async fn pages_of(peer: &Peer<RoleClient>) -> Result<Vec<Vec<String>>, Failure> {
+    let (mut pages, mut cursor) = (Vec::new(), None);
+    loop {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(params)).await?;
+        pages.push(page.tools.into_iter().map(|tool| tool.name.into_owned()).collect());
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(pages);
+        }
+    }
+}
+
+/// Gets a prompt, and has an argument completed.
+async fn walk_prompts(
+    client: &RunningService<RoleClient, Handler>,
+    plan: &Value,
+    seen: &mut Value,
+) -> Result<(), Failure> {
+    let (prompt, completion) = (&plan["prompt"], &plan["completion"]);
+    let params = made(json!({"name": prompt[0], "arguments": prompt[1]}))?;
+    let found = serde_json::to_value(client.get_prompt(params).await?)?;
+    seen["prompt"] = found["messages"][0]["content"]["text"].clone();
+    let params = made(json!({
+        "ref": {"type": "ref/prompt", "name": completion[0]},
+        "argument": {"name": completion[1], "value": completion[2]},
+    }))?;
+    seen["completion"] = client.complete(params).await?.completion.values.into();
+    Ok(())
+}
+
+/// What became of a call that a server may answer with a task: its result, and whether it was one.
+async fn task_of(client: &RunningService<RoleClient, Handler>, call: &Value) -> Result<Value, Failure> {
+    let created = match client.call_tool_once(params_of(call)?).await? {
+        CallToolResponse::Task(created) => created,
+        CallToolResponse::Complete(result) => return Ok(json!({"task": false, "text": text(&result)})),
+        other => return Err(format!("neither a task nor a result: {other:?}").into()),
+    };
+    let id = created.task.task_id;
+    for _ in 0..100 {
+        let found = client.peer().get_task(GetTaskParams::new(id.clone())).await?;
+        if found.task.status().is_terminal() {
+            let task = serde_json::to_value(&found)?;
+            return Ok(
+                json!({"task": true, "status": task["status"], "result": task["result"]["structuredContent"]}),
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Err("the task did not end".into())
 }
 
 /// Subscribes, lets the server change, and tells what came of it within five seconds.
