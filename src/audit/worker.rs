@@ -245,6 +245,9 @@ impl Worker {
     fn finish(mut self) {
         let give_up = Instant::now() + LAST_TRIES;
         self.write();
+        if self.journal.has_rotated() {
+            self.checkpoint(Reason::Rotation);
+        }
         self.checkpoint(Reason::Stop);
         self.write();
         while let Some(at) = self.retry_at.filter(|at| *at < give_up) {

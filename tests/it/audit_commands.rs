@@ -201,7 +201,7 @@ async fn a_collector_that_does_not_answer_holds_up_nothing_and_is_told() {
         fake.url()
     );
     let gate = Gateway::try_start(folder, &config, &[("OTEL_EXPORTER_OTLP_TIMEOUT", "500")]).await;
-    assert_eq!(gate.page("/readyz").await.status, 200);
+    gate.ready_until("it serves", |r| r["ready"] == true).await;
     gate.logged("self-test failed: record 1 of boot").await;
     let ready = gate.ready_until("the self-test", |r| r["selftest"]["state"] == "failed").await;
     let detail = ready["selftest"]["detail"].as_str().unwrap();

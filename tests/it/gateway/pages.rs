@@ -92,10 +92,11 @@ async fn pages_are_whole_without_scripts_and_say_what_browsers_may_do() {
     let gate = Gateway::before(&fake.url(), &config).await;
     call(&gate, "cursor-vscode/2.1", tool(1, "read", r#"{"n":1,"password":"p4ss"}"#)).await;
     gate.recorded(1).await;
-    let boot = gate.records()[0]["boot"].as_str().unwrap().to_owned();
+    let first = gate.records()[0].clone();
+    let (boot, seq) = (first["boot"].as_str().unwrap().to_owned(), &first["seq"]);
     for (path, mark) in [
         ("/activity", "cursor-vscode 2.1"),
-        (&*format!("/activity/{boot}/1"), "Where the time went"),
+        (&*format!("/activity/{boot}/{seq}"), "Where the time went"),
         ("/connect?host=vscode", ".vscode/mcp.json"),
         ("/connect", &*format!("http://127.0.0.1:{}/mcp", gate.addr.port())),
     ] {
