@@ -245,6 +245,7 @@ async fn a_loopback_listener_is_not_for_other_names_nor_for_other_sites() {
 #[tokio::test]
 async fn the_key_is_asked_for_and_a_login_is_a_cookie() {
     let (_fake, gate) = start(&format!("admin.key = \"{ADMIN}\"\n")).await;
+    gate.knows("files").await;
     for path in ["/healthz", "/readyz", "/metrics"] {
         let status = get(&gate, path).await.status;
         // Not ready, perhaps, a moment after the start.
