@@ -9,6 +9,7 @@ mod call;
 mod door;
 mod events;
 mod filter;
+mod history;
 mod html;
 mod sessions;
 mod site;
@@ -36,6 +37,7 @@ use crate::{
     },
 };
 use door::Door;
+use history::History;
 use state::FirstLook;
 pub use state::refresh;
 use window::Window;
@@ -51,6 +53,7 @@ pub struct Pages {
     looked: FirstLook,
     listen: SocketAddr,
     window: Arc<Window>,
+    history: History,
     door: Arc<Door>,
     streams: Arc<Semaphore>,
     stop: CancellationToken,
@@ -77,19 +80,20 @@ impl Pages {
         stop: CancellationToken,
     ) -> Self {
         let window = Arc::new(Window::new(gateway.desk.recorder.feed().clone()));
-        let key = gateway.snapshot.load().config.admin.key.clone();
-        let door = Arc::new(Door::new(at.admin, key.as_ref().map(|key| key.expose())));
-        let streams = Arc::new(Semaphore::new(STREAMS));
+        let snapshot = gateway.snapshot.load_full();
+        let config = &snapshot.config;
+        let key = config.admin.key.as_ref().map(|key| key.expose());
         Self {
-            gateway,
             trouble,
             draining,
             looked: FirstLook::default(),
             listen: at.mcp,
             window,
-            door,
-            streams,
+            history: History::new(config.audit.journal.path.clone()),
+            door: Arc::new(Door::new(at.admin, key)),
+            streams: Arc::new(Semaphore::new(STREAMS)),
             stop,
+            gateway,
         }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     door::{Pass, Shut},
     events::{Events, position},
     filter::Filter,
+    history::Busy,
     html,
     stats::Stats,
 };
@@ -54,26 +55,33 @@ pub(super) async fn answer(pages: &Pages, req: Request<Incoming>, peer: Peer) ->
         "/login" if pages.door.asks() => answer::page(StatusCode::OK, html::login::page(&next(&head), None)),
         "/login" | "/logout" | "/" => answer::see("/activity"),
         _ => match pages.door.pass(&head, peer) {
-            Ok(pass) => known(pages, &head, pass),
+            Ok(pass) => known(pages, &head, pass).await,
             Err(shut) => turned_away(shut, &head),
         },
     }
 }
 
-fn known(pages: &Pages, head: &Parts, pass: Pass) -> Answer {
+async fn known(pages: &Pages, head: &Parts, pass: Pass) -> Answer {
     let filter = Filter::of(head.uri.query());
     let segments: Vec<&str> = head.uri.path().split('/').skip(1).collect();
     match segments.as_slice() {
         ["activity"] => activity(pages, &filter, pass),
-        ["activity", boot, seq] => match find(pages, boot, seq) {
-            Some(call) => answer::page(StatusCode::OK, html::call::page(&call, pass)),
-            None => answer::page(StatusCode::NOT_FOUND, html::call::missing(boot, seq, pass)),
+        ["activity", boot, seq] => match find(pages, boot, seq).await {
+            Found::Call(call) => answer::page(StatusCode::OK, html::call::page(&call, pass)),
+            Found::Nothing => answer::page(StatusCode::NOT_FOUND, html::call::missing(boot, seq, pass)),
+            Found::Later => busy(),
         },
         ["connect"] => connect(pages, &filter, pass),
         ["api", "calls"] => calls(pages, head, &filter),
-        ["api", "calls", boot, seq] => match find(pages, boot, seq).and_then(|call| call.line.clone()) {
-            Some(line) => answer::with(StatusCode::OK, "application/json", Bytes::copy_from_slice(&line)),
-            None => answer::refusal(StatusCode::NOT_FOUND, "not_found", "ask `smartgate audit query`"),
+        ["api", "calls", boot, seq] => match find(pages, boot, seq).await {
+            Found::Call(call) => {
+                let line = call.line.as_deref().unwrap_or_default();
+                answer::with(StatusCode::OK, "application/json", Bytes::copy_from_slice(line))
+            }
+            Found::Nothing => {
+                answer::refusal(StatusCode::NOT_FOUND, "not_found", "the journal has no such call")
+            }
+            Found::Later => busy(),
         },
         ["api", "events"] if head.method == Method::GET => events(pages, head, filter, pass),
         ["api", "activity"] => answer::json(
@@ -235,8 +243,29 @@ fn first(pages: &Pages, wanted: &Filter) -> Option<Arc<Call>> {
     pages.window.all().calls.into_iter().find(|call| wanted.lets(call) && call.outcome != "rejected")
 }
 
-fn find(pages: &Pages, boot: &str, seq: &str) -> Option<Arc<Call>> {
-    pages.window.find(boot, seq.parse().ok()?)
+/// What came of looking for a call.
+enum Found {
+    Call(Arc<Call>),
+    Nothing,
+    Later,
+}
+
+/// A call of the window, else of the journal.
+async fn find(pages: &Pages, boot: &str, seq: &str) -> Found {
+    let Ok(seq) = seq.parse() else { return Found::Nothing };
+    if let Some(call) = pages.window.find(boot, seq) {
+        return Found::Call(call);
+    }
+    match pages.history.find(boot, seq).await {
+        Ok(found) => found.map_or(Found::Nothing, Found::Call),
+        Err(Busy) => Found::Later,
+    }
+}
+
+fn busy() -> Answer {
+    let answer =
+        answer::refusal(StatusCode::SERVICE_UNAVAILABLE, "busy", "somebody else is looking; ask again");
+    answer::and(answer, header::RETRY_AFTER, "2")
 }
 
 fn endpoints(pages: &Pages) -> Endpoints {

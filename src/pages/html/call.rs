@@ -14,8 +14,19 @@ use crate::pages::{
 };
 
 /// Members that have a place of their own on the page.
-const SHOWN: [&str; 10] =
-    ["v", "kind", "edits", "normalized", "arguments", "result", "client", "error", "tries", "outcome"];
+const SHOWN: [&str; 11] = [
+    "received",
+    "v",
+    "kind",
+    "edits",
+    "normalized",
+    "arguments",
+    "result",
+    "client",
+    "error",
+    "tries",
+    "outcome",
+];
 
 pub(in crate::pages) fn page(call: &Call, pass: Pass) -> Markup {
     let record = call.value();
@@ -42,6 +53,7 @@ pub(in crate::pages) fn page(call: &Call, pass: Pass) -> Markup {
             (payload("Arguments, as forwarded", "arguments", &record, edits.is_empty()))
             (payload("Result", "result", &record, true))
         }
+        (received(&record["received"]))
         (rest(&record))
     };
     layout(call.what(), Here::Activity, Some(pass), &content)
@@ -51,8 +63,8 @@ pub(in crate::pages) fn missing(boot: &str, seq: &str, pass: Pass) -> Markup {
     let content = html! {
         p.back { a href="/activity" { "Activity" } }
         h1 { "This call is not here" }
-        p { "The pages keep the newest calls of this run. The journal has them all:" }
-        pre { "smartgate audit query --json --boot " (boot) " --seq " (seq) }
+        p { "Neither the newest calls nor the journal have it. An older segment may:" }
+        pre { "smartgate audit query --json --boot " (boot) " --seq " (seq) " FILE..." }
     };
     layout("Not here", Here::Activity, Some(pass), &content)
 }
@@ -148,7 +160,9 @@ fn repairs(call: &Call, record: &Value, edits: &[Edit]) -> Markup {
                 @if let Some(omitted) = record["edits_omitted"].as_u64() { p.hint { (omitted) " more changes are not recorded." } }
                 @if !value.is_null() {
                     (diff::diff(value, edits))
-                    p.hint { "The record has the arguments as they were forwarded, and the type of what was there before." }
+                    @if record["received"].is_null() {
+                        p.hint { "Of what was there before, the record has the type: " code { "audit.capture" } " decides." }
+                    }
                 }
             }
         }
@@ -174,6 +188,19 @@ fn payload(title: &str, name: &str, record: &Value, with_value: bool) -> Markup 
                 @if payload["truncated"] == true { p.hint { "Cut: there was more." } }
                 p.small { "SHA-256 " code.long { (payload["sha256"].as_str().unwrap_or_default()) } }
             }
+        }
+    }
+}
+
+/// The message as it came, where it is kept.
+fn received(message: &Value) -> Markup {
+    let Some(body) = message["body"].as_str() else { return html! {} };
+    let pretty =
+        serde_json::from_str::<Value>(body).map_or_else(|_| body.to_owned(), |value| format!("{value:#}"));
+    html! {
+        section.card aria-labelledby="received-title" {
+            h2 #received-title { "Message, as received" }
+            pre tabindex="0" aria-labelledby="received-title" { (pretty) }
         }
     }
 }

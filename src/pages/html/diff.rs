@@ -1,5 +1,5 @@
-//! What a repair changed, as a diff. The journal has the arguments as they were forwarded, and of what was there before
-//! the type alone; so that is what a removed line shows.
+//! What a repair changed, as a diff. The journal has the arguments as they were forwarded; what was there before is in it
+//! only under `capture = "full"`. Elsewhere a removed line shows the type, which is all that is known.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -14,6 +14,8 @@ pub(super) struct Edit {
     pub(super) path: String,
     pub(super) from: String,
     pub(super) to: String,
+    /// What was there, for people.
+    was: String,
 }
 
 #[derive(Debug, PartialEq)]
@@ -31,8 +33,10 @@ pub(super) fn edits(record: &Value) -> Vec<Edit> {
         path: text(edit, "path"),
         from: text(edit, "from"),
         to: text(edit, "to"),
+        was: String::new(),
     };
-    record["edits"].as_array().map(|all| all.iter().map(edit).collect()).unwrap_or_default()
+    let edits = record["edits"].as_array().map(|all| all.iter().map(edit).collect()).unwrap_or_default();
+    with_values(edits, received(record).as_ref())
 }
 
 /// What a rule does, for people.
@@ -52,6 +56,28 @@ pub(super) fn meaning(rule: &str) -> &'static str {
         "schema_coercion" => "values got the type that the tool's schema asks for",
         _ => "see the page on repairs",
     }
+}
+
+/// The arguments of the message as it was received, where the record has it.
+fn received(record: &Value) -> Option<Value> {
+    let message: Value = serde_json::from_str(record["received"]["body"].as_str()?).ok()?;
+    match &message["params"]["arguments"] {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        Value::Null => None,
+        arguments => Some(arguments.clone()),
+    }
+}
+
+/// Puts into edits what was there, where that is known: a scalar as it stands, of anything larger the type.
+fn with_values(mut edits: Vec<Edit>, before: Option<&Value>) -> Vec<Edit> {
+    for edit in &mut edits {
+        let value = before.and_then(|before| before.pointer(&edit.path));
+        edit.was = match value {
+            Some(Value::Object(_) | Value::Array(_)) | None => format!("‹{}›", edit.from),
+            Some(scalar) => scalar.to_string(),
+        };
+    }
+    edits
 }
 
 /// The arguments as forwarded, with what was changed in them.
@@ -87,7 +113,7 @@ fn walk(
     let indent = "  ".repeat(depth);
     let edit = edits.iter().find(|edit| edit.path == path && edit.to != "absent");
     if let Some(edit) = edit.filter(|edit| edit.from != "absent") {
-        lines.push(Line::Removed(format!("{indent}{name}‹{}›{end}", edit.from)));
+        lines.push(Line::Removed(format!("{indent}{name}{}{end}", edit.was)));
     }
     let line = |text: String| if edit.is_some() { Line::Added(text) } else { Line::Same(text) };
     let (open, close, children) = match value {
@@ -119,7 +145,7 @@ fn walk(
         |edit: &&Edit| edit.to == "absent" && edit.path.rsplit_once('/').is_some_and(|(p, _)| p == path);
     for gone in edits.iter().filter(inside) {
         let key = gone.path.rsplit('/').next().unwrap_or_default();
-        lines.push(Line::Removed(format!("{indent}  {}: ‹{}›", Value::from(key), gone.from)));
+        lines.push(Line::Removed(format!("{indent}  {}: {}", Value::from(key), gone.was)));
     }
     lines.push(line(format!("{indent}{close}{end}")));
 }
@@ -144,14 +170,15 @@ mod tests {
 
     use super::*;
 
-    fn lines(arguments: &Value, edits: &[(&str, &str, &str)]) -> Vec<String> {
+    fn lines(arguments: &Value, edits: &[(&str, &str, &str)], before: Option<&Value>) -> Vec<String> {
         let edit = |(path, from, to): &(&str, &str, &str)| Edit {
             rule: String::new(),
             path: (*path).to_owned(),
             from: (*from).to_owned(),
             to: (*to).to_owned(),
+            was: String::new(),
         };
-        let edits: Vec<_> = edits.iter().map(edit).collect();
+        let edits = with_values(edits.iter().map(edit).collect(), before);
         let mut lines = Vec::new();
         walk(&mut lines, arguments, String::new(), "", 0, "", &edits);
         let text = |line: Line| match line {
@@ -171,13 +198,27 @@ mod tests {
             ("/new", "absent", "object"),
             ("/toolCallId", "string", "absent"),
         ];
-        let text = lines(&arguments, &edits).join("\n");
+        let text = lines(&arguments, &edits, None).join("\n");
         assert_eq!(
             text,
             "  {\n-   \"n\": ‹string›,\n+   \"n\": 5,\n    \"list\": [\n      {\n-       \"a/b\": ‹string›\n\
              +       \"a/b\": true\n      }\n    ],\n+   \"new\": {\n+     \"x\": 1\n+   },\n    \"same\": \"s\"\n\
              -   \"toolCallId\": ‹string›\n  }"
         );
+    }
+
+    #[test]
+    fn where_the_message_is_recorded_the_diff_has_what_it_said() {
+        let body = r#"{"method":"tools/call","params":{"arguments":{"n":"5","list":{"a":1}}}}"#;
+        let record = json!({ "received": { "body": body } });
+        let before = received(&record);
+        let edits = [("/n", "string", "integer"), ("/list", "object", "array")];
+        let text = lines(&json!({ "n": 5, "list": [] }), &edits, before.as_ref()).join("\n");
+        assert_eq!(
+            text,
+            "  {\n-   \"n\": \"5\",\n+   \"n\": 5,\n-   \"list\": ‹object›\n+   \"list\": []\n  }"
+        );
+        assert_eq!(received(&json!({ "received": { "body": "not json" } })), None);
     }
 
     #[test]

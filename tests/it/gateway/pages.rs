@@ -145,6 +145,24 @@ fn strict(headers: &HeaderMap) {
 }
 
 #[tokio::test]
+async fn a_call_of_an_earlier_run_is_found_in_the_journal() {
+    let (fake, gate) = start("").await;
+    call(&gate, "old/1", tool(1, "read", "{}")).await;
+    let record = gate.recorded(1).await.remove(0);
+    let path = format!("{}/{}", record["boot"].as_str().unwrap(), record["seq"]);
+    let journal = gate.journal();
+    let copy = tempfile::TempDir::new().unwrap();
+    let again = copy.path().join("audit.jsonl");
+    std::fs::copy(&journal, &again).unwrap();
+    gate.stop().await;
+    let config = format!("audit.journal.path = {again:?}\n{}", key("ada", KEY, ""));
+    let gate = Gateway::before(&fake.url(), &config).await;
+    assert_eq!(get(&gate, "/api/calls").await.json()["matching"], 0);
+    assert_eq!(get(&gate, &format!("/api/calls/{path}")).await.json(), record);
+    assert!(get(&gate, &format!("/activity/{path}")).await.text().contains("old 1"));
+}
+
+#[tokio::test]
 async fn what_clients_call_themselves_is_text() {
     let (_fake, gate) = start("").await;
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -228,6 +246,7 @@ async fn a_loopback_listener_is_not_for_other_names_nor_for_other_sites() {
 #[tokio::test]
 async fn the_key_is_asked_for_and_a_login_is_a_cookie() {
     let (_fake, gate) = start(&format!("admin.key = \"{ADMIN}\"\n")).await;
+    gate.knows("files").await;
     for path in ["/healthz", "/readyz", "/metrics"] {
         let status = get(&gate, path).await.status;
         // Not ready, perhaps, a moment after the start.
