@@ -105,7 +105,7 @@ fn a_line_that_was_changed_is_not_sent_and_what_was_not_taken_is_said() {
     let files = resend::files(&path).unwrap();
     let why = resend::resend(&files, &Range::default(), &to(&busy, OtlpProtocol::Grpc)).unwrap_err();
     assert!(why.contains("took nothing of the batch up to seq 1 of boot "), "{why}");
-    fs::write(&path, fs::read_to_string(&path).unwrap().replace("\"ada\"", "\"eve\"")).unwrap();
+    fs::write(&path, fs::read_to_string(&path).unwrap().replace("-ada\"", "-eve\"")).unwrap();
     let sink = Sink::start(OtlpProtocol::Grpc, Behaviour::Take);
     let why = resend::resend(&files, &Range::default(), &to(&sink, OtlpProtocol::Grpc)).unwrap_err();
     assert!(why.ends_with(":2: the line was changed: it does not match its hash"), "{why}");
