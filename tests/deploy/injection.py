@@ -18,7 +18,7 @@ from tools import documents, judge_pod, one, output, validate
 def in_order(value):
     """Without what the order of lists of named things means; init containers keep theirs."""
     if isinstance(value, dict):
-        return {k: in_order(sorted(v, key=str) if k == "volumes" else v) for k, v in value.items()}
+        return {k: in_order(sorted(v, key=lambda volume: volume["name"]) if k == "volumes" else v) for k, v in value.items()}
     return [in_order(v) for v in value] if isinstance(value, list) else value
 
 
@@ -64,11 +64,15 @@ def patched(pod, patch):
         place = pod
         for part in path:
             place = place[int(part)] if isinstance(place, list) else place[part]
-        check(operation["op"] in ("add", "replace"), f"{operation['op']} takes something away")
-        if isinstance(place, list) and operation["op"] == "add":
-            place.insert(len(place) if last == "-" else int(last), operation["value"])
+        if isinstance(place, list):
+            last = len(place) if last == "-" else int(last)
+        check(operation["op"] in ("add", "replace", "remove"), f"{operation['op']} is not known here")
+        if operation["op"] == "remove":
+            del place[last]
+        elif isinstance(place, list) and operation["op"] == "add":
+            place.insert(last, operation["value"])
         else:
-            place[int(last) if isinstance(place, list) else last] = operation["value"]
+            place[last] = operation["value"]
     return pod
 
 
