@@ -34,12 +34,13 @@ import round_robin
 import sigkill
 import standing
 import stdio
+import trace_backend
 import upstreams
 from harness import HERE, PYTHON1, Failed, Skipped, Stack, check, run
 
 MODULES = (
     matrix, stdio, bridge, standing, all_as_one, round_robin, bad_neighbours, http_sse, conformance, conformance_client,
-    conformance_bridge, builtin, collector, sigkill, readme_demo, pages,
+    conformance_bridge, builtin, collector, trace_backend, sigkill, readme_demo, pages,
 )
 Tls = collections.namedtuple("Tls", "ca cert key")
 
