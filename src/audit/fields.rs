@@ -12,7 +12,6 @@ impl Record {
             &mut self.protocol_version,
             &mut self.upstream_version,
             &mut self.method,
-            &mut self.request_id,
             &mut self.tool,
             &mut self.prompt,
             &mut self.resource,
@@ -21,6 +20,15 @@ impl Record {
         let errors = self.attempts.iter_mut().map(|attempt| &mut attempt.error_type);
         for text in texts.into_iter().chain(errors).flatten() {
             replace(text, &change);
+        }
+        // JSON text, in which a secret may be written with escapes.
+        if let Some(id) = &mut self.request_id {
+            let inner = serde_json::from_str::<String>(id).ok();
+            match inner.as_deref().map(&change) {
+                Some(Some(changed)) => *id = serde_json::Value::from(changed).to_string(),
+                Some(None) => {}
+                None => replace(id, &change),
+            }
         }
         for edit in &mut self.edits {
             replace(&mut edit.path, &change);

@@ -37,7 +37,9 @@ pub fn completions(args: &Completions) -> ExitCode {
 /// Runs `man`.
 pub fn man(args: &Man) -> ExitCode {
     let written = match &args.folder {
-        Some(folder) => clap_mangen::generate_to(command(), folder),
+        Some(folder) => {
+            std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command(), folder))
+        }
         None => page(),
     };
     match written {

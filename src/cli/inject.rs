@@ -33,8 +33,9 @@ const GRACE: Duration = Duration::from_secs(5);
     kustomize build . | smartgate inject -f - --image registry.example/smartgate:0.1.0\n\n\
     Each workload gets the sidecar of deploy/kubernetes/component, unless it is labelled smartgate=off. The pod reads\n  \
     smartgate.toml from the ConfigMap, and keys from the Secret. The annotation smartgate/container names the server's\n  \
-    container where it is not the first.\n\
-    Exit code: 0 if something was injected or had the sidecar, 1 if nothing was; 64 if a file is not YAML.")]
+    container where it is not the first. Objects are written anew: comments and layout are lost.\n\
+    Exit code: 0 if something was injected or had the sidecar, 1 if nothing was or one could not be; 64 if a file is not\n  \
+    YAML.")]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -98,7 +99,7 @@ pub fn run(args: Args) -> ExitCode {
 
 fn files(files: &[PathBuf], names: Names) -> ExitCode {
     let sidecar = Sidecar::new(&names);
-    let (mut documents, mut good) = (Vec::new(), false);
+    let (mut documents, mut good, mut all) = (Vec::new(), false, true);
     for file in files {
         let read = read(file).and_then(|text| yaml::read(&text));
         match read {
@@ -109,6 +110,7 @@ fn files(files: &[PathBuf], names: Names) -> ExitCode {
     for document in &mut documents {
         for (name, outcome) in inject::object(&sidecar, document) {
             good |= matches!(outcome, Outcome::Added { .. } | Outcome::There);
+            all &= !matches!(outcome, Outcome::Impossible(_));
             eprintln!("{name}: {}", said(&outcome));
         }
     }
@@ -116,7 +118,10 @@ fn files(files: &[PathBuf], names: Names) -> ExitCode {
         Ok(text) => print(&text),
         Err(why) => return usage(&why),
     };
-    if good { printed } else { ExitCode::from(FAILURE) }
+    if !good && all {
+        eprintln!("smartgate: there is no workload to inject into");
+    }
+    if good && all { printed } else { ExitCode::from(FAILURE) }
 }
 
 fn read(file: &Path) -> Result<String, String> {

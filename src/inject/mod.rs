@@ -17,6 +17,8 @@ const SERVER: &str = include_str!("../../deploy/kubernetes/component/server.yaml
 pub const LABEL: &str = "smartgate";
 /// The annotation that names the server's container; the first one without it.
 pub const CONTAINER: &str = "smartgate/container";
+/// YAML 1.1, which Kubernetes reads, takes `off` without quotes for a truth value, and a label must be text.
+const UNQUOTED: &str = "the label smartgate is a truth value: write \"off\" or \"on\" with quotes";
 /// What Kubernetes waits for where a pod says nothing, in seconds.
 const DEFAULT_GRACE: u64 = 30;
 
@@ -90,10 +92,17 @@ impl Sidecar {
         }
     }
 
-    /// Adds it to a pod or pod template.
+    /// Adds it to a pod or pod template, before the container that its annotation names, or its first.
     pub fn add(&self, template: &mut Value) -> Outcome {
-        if template["metadata"]["labels"][LABEL] == "off" {
-            return Outcome::Off;
+        self.add_before(None, template)
+    }
+
+    /// The same, with what the workload's own annotation says; the template's counts more.
+    fn add_before(&self, server: Option<&str>, template: &mut Value) -> Outcome {
+        match &template["metadata"]["labels"][LABEL] {
+            label if label == "off" => return Outcome::Off,
+            Value::Bool(_) => return Outcome::Impossible(UNQUOTED.to_owned()),
+            _ => {}
         }
         let ours = &self.container["name"];
         let Some(spec) = template["spec"].as_object() else {
@@ -109,7 +118,7 @@ impl Sidecar {
         if let Some(volume) = taken {
             return Outcome::Impossible(format!("it has a volume {} of its own", volume["name"]));
         }
-        let server = match self.server(template) {
+        let server = match self.server(server, template) {
             Ok(server) => server,
             Err(why) => return Outcome::Impossible(why),
         };
@@ -120,10 +129,10 @@ impl Sidecar {
     }
 
     /// The place of the server's container.
-    fn server(&self, template: &Value) -> Result<usize, String> {
+    fn server(&self, named: Option<&str>, template: &Value) -> Result<usize, String> {
         let containers = template["spec"]["containers"].as_array().filter(|all| !all.is_empty());
         let containers = containers.ok_or("it has no containers")?;
-        match template["metadata"]["annotations"][CONTAINER].as_str() {
+        match template["metadata"]["annotations"][CONTAINER].as_str().or(named) {
             None => Ok(0),
             Some(name) => containers
                 .iter()
@@ -194,9 +203,10 @@ pub fn object(sidecar: &Sidecar, object: &mut Value) -> Vec<(String, Outcome)> {
     let name = format!("{kind}/{}", object["metadata"]["name"].as_str().unwrap_or("?"));
     // As the component, which sees the workload's labels, and the webhook, which sees the pod's.
     let off = object["metadata"]["labels"][LABEL] == "off";
+    let server = object["metadata"]["annotations"][CONTAINER].as_str().map(str::to_owned);
     let outcome = match object.pointer_mut(pointer) {
         _ if off => Outcome::Off,
-        Some(template) => sidecar.add(template),
+        Some(template) => sidecar.add_before(server.as_deref(), template),
         None => Outcome::Impossible("it has no pod template".to_owned()),
     };
     vec![(name, outcome)]
@@ -252,6 +262,13 @@ mod tests {
         let before = none.clone();
         assert!(matches!(add(&mut none), Outcome::Impossible(why) if why.contains("nobody")));
         assert_eq!(none, before);
+        let mut unquoted = pod();
+        unquoted["metadata"]["labels"] = json!({"smartgate": false});
+        assert!(matches!(add(&mut unquoted), Outcome::Impossible(why) if why.contains("quotes")));
+        let mut outer = json!({"kind": "Deployment", "metadata": {"name": "d", "annotations": {CONTAINER: "cache"}},
+            "spec": {"template": pod()}});
+        let added = object(&Sidecar::new(&Names::default()), &mut outer);
+        assert_eq!(added[0].1, Outcome::Added { server: "cache".into(), warning: None });
     }
 
     #[test]

@@ -7,7 +7,10 @@ use serde_json::Value;
 /// # Errors
 /// Where and why it is not YAML.
 pub fn read(text: &str) -> Result<Vec<Value>, String> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|e| e.to_string())?;
+    // YAML 1.1, which Kubernetes reads: modes of files are written 0400.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|e| e.to_string())?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
@@ -66,6 +69,12 @@ mod tests {
         ] {
             assert!(!text.contains(bare), "{bare:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn modes_of_files_are_octal() {
+        let read = read("a: 0400\nb: 0644\nc: 0o400\nd: 400\ne: \"0400\"\n").unwrap();
+        assert_eq!(read, [json!({"a": 256, "b": 420, "c": 256, "d": 400, "e": "0400"})]);
     }
 
     #[test]

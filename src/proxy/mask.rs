@@ -10,6 +10,8 @@ use crate::snapshot::Route;
 
 /// Stands for a credential.
 const MASK: &[u8] = b"***";
+/// Texts within texts whose escapes are resolved.
+const LEVELS: usize = 4;
 /// Shorter values would match by chance, and no credential is that short.
 const SHORTEST: usize = 8;
 
@@ -75,7 +77,51 @@ impl Mask {
                 payload.truncate(payload.len() - begun);
             }
         }
+        if self.is_escaped_in(payload) {
+            *payload = br#""***""#.to_vec();
+        }
     }
+
+    /// Whether one is there once escapes of JSON are resolved, those of texts within texts too.
+    fn is_escaped_in(&self, payload: &[u8]) -> bool {
+        let mut text = std::borrow::Cow::Borrowed(payload);
+        for _ in 0..LEVELS {
+            if self.secrets().is_empty() || !text.contains(&b'\\') {
+                return false;
+            }
+            text = unescaped(&text).into();
+            if self.secrets().iter().any(|secret| memchr::memmem::find(&text, secret).is_some()) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The bytes with every escape of JSON resolved; what is no escape stays.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        let code = || {
+            let digits = std::str::from_utf8(rest.get(1..5)?).ok()?;
+            char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+        };
+        let (length, character) = match rest.first() {
+            Some(b'u') => code().map_or((0, '\\'), |c| (5, c)),
+            Some(b'n') => (1, '\n'),
+            Some(b't') => (1, '\t'),
+            Some(b'r') => (1, '\r'),
+            Some(c @ (b'"' | b'\\' | b'/')) => (1, char::from(*c)),
+            _ => (0, '\\'),
+        };
+        out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        rest = &rest[length..];
+    }
+    out.extend_from_slice(rest);
+    out
 }
 
 /// `None` if it is not in there.
@@ -95,6 +141,22 @@ fn replaced(payload: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escapes_hide_nothing() {
+        let secret = "abc+def/ghijkl";
+        for written in [
+            r#"{"k":"\u0061bc+def/ghijkl"}"#,
+            r#"{"k":"abc\u002Bdef\/ghijkl"}"#,
+            r#"{"k":"{\"n\":\"abc+def\\/ghijkl\"}"}"#,
+            r#"{"k":"{\"n\":\"\\u0061bc+def/ghijkl\"}"}"#,
+        ] {
+            assert_eq!(masked(&[secret], written, false), r#""***""#, "{written}");
+        }
+        for harmless in [r#"{"k":"a\nb\u00e4 \\ \q \u12"}"#, "\\", r"\u", r"\\u0061bc"] {
+            assert_eq!(masked(&[secret], harmless, false), harmless);
+        }
+    }
 
     fn masked(secrets: &[&str], payload: &str, cut: bool) -> String {
         let mask = Mask::from(secrets.iter().map(|s| s.as_bytes()));

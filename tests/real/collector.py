@@ -148,7 +148,7 @@ def signals_arrive(bench, protocol):
         status, _, text = modern_call(gateway.url, "signals-1", {"message": "measured"})
         check(status == 200, f"the call itself: {status} {text}")
         gateway.stop()
-        line = gateway.journal.read_text().splitlines()[-1]
+        line = next(l for l in reversed(gateway.journal.read_text().splitlines()) if '"kind":"call"' in l)
         printed = lambda: collector.process.log.read_text(errors="replace")
         wait_until("the journal's line as a log record", lambda: f"Body: Str({line})" in printed())
         part = printed()[printed().index(f"service.name: Str({name})"):]

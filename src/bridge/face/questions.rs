@@ -182,6 +182,8 @@ async fn collect(
         match answer {
             Ok(result) => out.push_str(&result),
             Err(_) if ask.method == "elicitation/create" => out.push_str("{\"action\":\"cancel\"}"),
+            // Who says that it has roots and does not tell them has none; servers ask beside calls that need none.
+            Err(_) if ask.method == "roots/list" => out.push_str("{\"roots\":[]}"),
             Err(error) => {
                 let said = json::parse(error.as_bytes()).ok().and_then(|e| e.get("message")?.as_str());
                 let said: String = said.unwrap_or_default().chars().take(200).collect();

@@ -149,7 +149,10 @@ fn takes_open(headers: &HeaderMap) -> bool {
 }
 
 async fn selftest<S: AdminState>(state: &S, req: &Request<Incoming>, peer: Peer) -> Response<AdminBody> {
-    let may = req.method() == Method::POST && req.headers().contains_key(SELFTEST);
+    // No browser has business here, whichever page and name it came by.
+    let by_browser =
+        req.headers().contains_key(header::ORIGIN) || req.headers().contains_key("sec-fetch-site");
+    let may = req.method() == Method::POST && req.headers().contains_key(SELFTEST) && !by_browser;
     if !may || !peer.addr.ip().to_canonical().is_loopback() {
         return error(StatusCode::FORBIDDEN, "forbidden");
     }
