@@ -2,21 +2,16 @@
 //! pass what is good, and both name the same line of what is not.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
     time::Duration,
 };
 
 use sha2::{Digest, Sha256};
-use smartgate::{
-    audit::Recorder,
-    config::{Audit, Capture, Globs, Journal, Secret, Telemetry},
-    metrics::Metrics,
-    signing::new_key,
-};
+use smartgate::signing::new_key;
+
+use crate::support::recorder;
 
 /// A journal of three boots in two old segments and the current one; lines without their line feeds.
 struct Good {
@@ -41,31 +36,7 @@ fn good() -> Good {
 }
 
 fn boot(path: &Path, key: Option<&str>) {
-    let audit = Audit {
-        journal: Journal {
-            path: path.to_owned(),
-            fsync: Duration::ZERO,
-            rotate: 1 << 20,
-            keep: 8,
-            keep_age: None,
-            keep_bytes: None,
-            deny_on_error: true,
-        },
-        capture: Capture::Hash,
-        capture_tools: Vec::new(),
-        redact: Globs::default(),
-        signing_key: key.map(Secret::new),
-        checkpoint: Duration::from_secs(300),
-    };
-    let telemetry = Telemetry {
-        otlp: None,
-        protocol: None,
-        headers: BTreeMap::new(),
-        service_name: None,
-        metrics: false,
-        logs: false,
-    };
-    let (recorder, thread) = Recorder::start(&audit, &telemetry, Arc::new(Metrics::new())).unwrap();
+    let (recorder, thread) = recorder::boot(path, key, Duration::from_secs(300));
     recorder.prove_journal().unwrap();
     thread.stop();
 }

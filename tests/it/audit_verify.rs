@@ -1,19 +1,13 @@
 //! `smartgate audit`, as a user runs it.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::Path,
     process::{Command, Output},
-    sync::Arc,
     time::Duration,
 };
 
-use smartgate::{
-    audit::Recorder,
-    config::{Audit, Capture, Globs, Journal, Telemetry},
-    metrics::Metrics,
-};
+use crate::support::recorder;
 
 fn smartgate(state: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_smartgate"));
@@ -26,32 +20,8 @@ fn text(bytes: &[u8]) -> String {
 
 /// Starts and stops a recorder: a journal of one line for each boot.
 fn boots(path: &Path, count: usize) {
-    let audit = Audit {
-        journal: Journal {
-            path: path.to_owned(),
-            fsync: Duration::ZERO,
-            rotate: 1 << 20,
-            keep: 8,
-            keep_age: None,
-            keep_bytes: None,
-            deny_on_error: true,
-        },
-        capture: Capture::Hash,
-        capture_tools: Vec::new(),
-        redact: Globs::default(),
-        signing_key: None,
-        checkpoint: Duration::ZERO,
-    };
-    let telemetry = Telemetry {
-        otlp: None,
-        protocol: None,
-        headers: BTreeMap::new(),
-        service_name: None,
-        metrics: false,
-        logs: false,
-    };
     for _ in 0..count {
-        let (_recorder, thread) = Recorder::start(&audit, &telemetry, Arc::new(Metrics::new())).unwrap();
+        let (_recorder, thread) = recorder::boot(path, None, Duration::ZERO);
         thread.stop();
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod fake;
 pub(crate) mod gate;
 pub(crate) mod process;
 pub(crate) mod raw;
+pub(crate) mod recorder;
 pub(crate) mod server;
 
 use std::{future::Future, time::Duration};
