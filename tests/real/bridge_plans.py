@@ -41,7 +41,7 @@ def steps_of(kind, revision):
 
 
 # What the answer of a step holds.
-SAYS = {"elicitation": "Ada", "page": "accept", "sampling": "sampled", "roots": "file:///work/ada"}
+SAYS = {"elicitation": "Ada", "page": "accept", "sampling": "sampled", "roots": "file:///home/ada"}
 # kind: (a URI, what reading it gives)
 READS = {
     "python": ("test://about", "a resource of the Python server"),

@@ -32,7 +32,7 @@ async function cancelledCall(callTool, [name, args]) {
 export const CAN_ANSWER = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 export const formAnswer = async ({ params }) =>
   params.mode === 'url' ? { action: 'accept' } : { action: 'accept', content: { name: 'Ada' } };
-export const rootsAnswer = async () => ({ roots: [{ uri: 'file:///work/ada', name: 'ada' }] });
+export const rootsAnswer = async () => ({ roots: [{ uri: 'file:///home/ada', name: 'ada' }] });
 export const modelAnswer = async () => ({ role: 'assistant', content: { type: 'text', text: 'sampled' }, model: 'test' });
 
 /** Calls each tool of the plan's `extra`; what goes wrong in one step does not end the others. */

@@ -33,7 +33,7 @@ async def answer_form(_context, params) -> types.ElicitResult:
 
 
 async def answer_roots(_context) -> types.ListRootsResult:
-    return types.ListRootsResult(roots=[types.Root(uri="file:///work/ada", name="ada")])
+    return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="ada")])
 
 
 async def answer_model(_context, _params) -> types.CreateMessageResult:

@@ -89,7 +89,7 @@ impl ClientHandler for Handler {
     }
 
     async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        made(json!({"roots": [{"uri": "file:///work/ada", "name": "ada"}]}))
+        made(json!({"roots": [{"uri": "file:///home/ada", "name": "ada"}]}))
     }
 
     async fn on_progress(
