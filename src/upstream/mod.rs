@@ -55,6 +55,14 @@ pub trait Upstream: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct ForwardPath(pub PathAndQuery);
 
+/// Response extension of `initialize`: all that the server says in the session comes on one stream, so that nothing
+/// tells which of several calls it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OneStream {
+    /// Another session is another process.
+    pub is_process: bool,
+}
+
 /// Request extension: for whom a call is made. Upstreams outside the process never see it.
 #[derive(Debug, Clone)]
 pub struct Caller {

@@ -146,9 +146,7 @@ def down_and_up(bench):
         for name in DOWN:
             all_parts.bring_up(name)
         each(sessions, lambda held: work_again(all_parts, held))
-        # One client after the other: on the one stream of HTTP+SSE two questions at once can be lost, see docs/bridge.md.
-        for held in sessions:
-            ask_back(held)
+        each(sessions, ask_back)
     finally:
         close(sessions)
 

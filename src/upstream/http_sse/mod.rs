@@ -31,7 +31,7 @@ use self::{
     stream::Stream,
 };
 use super::{
-    BodyError, BoxFuture, Caller, ForwardPath, ResponseBody, Upstream, UpstreamError,
+    BodyError, BoxFuture, Caller, ForwardPath, OneStream, ResponseBody, Upstream, UpstreamError,
     http::{HttpUpstream, resolve, same_authority},
     shown::{
         answer::{answered, empty, refusal, stream},
@@ -248,6 +248,7 @@ impl Host {
         };
         if let Ok(value) = HeaderValue::try_from(&id) {
             response.headers_mut().insert(SESSION_HEADER, value);
+            response.extensions_mut().insert(OneStream { is_process: false });
             ends.disarm();
         }
         Ok(response)

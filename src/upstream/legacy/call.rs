@@ -17,7 +17,8 @@ use super::{
     level::Level,
     losses,
     messages::{Broken, Item, Messages, is_stream},
-    question::{self, Question, is_askable},
+    pool::{Lent, Turn},
+    question::{self, Question, Verdict, is_askable},
     session::{Session, spawn},
     wants::is_news,
 };
@@ -40,6 +41,7 @@ const RESUME_PAUSE: Duration = Duration::from_millis(500);
 /// See the module.
 pub(super) struct Call {
     pub(super) session: Arc<Session>,
+    turn: Option<Turn>,
     own: u64,
     pub(super) method: String,
     pub(super) asks: Asks,
@@ -72,11 +74,13 @@ pub(super) enum Step {
 
 impl Call {
     /// A call that is about to be sent.
-    pub(super) fn new(session: Arc<Session>, own: u64, method: &str, asks: Asks) -> Self {
+    pub(super) fn new(lent: Lent, own: u64, method: &str, asks: Asks) -> Self {
         let can_be_asked = is_askable(method) && asks.any();
+        let Lent { session, turn } = lent;
         Self {
             elsewhere: can_be_asked.then(|| session.hub.begin(own)),
             session,
+            turn,
             own,
             method: method.to_owned(),
             asks,
@@ -178,6 +182,14 @@ impl Call {
             self.session.pong(id).await;
             return None;
         }
+        let one_stream = self.session.hello.one_stream.is_some();
+        if one_stream {
+            self.session.keep_apart();
+        }
+        if one_stream && self.session.hub.has_several() {
+            self.session.tell(question::verdict(id, Verdict::Unclear)).await;
+            return None;
+        }
         if !is_askable(&self.method) || !self.asks.allow(method, message.params) {
             self.session.tell(question::verdict(id, losses::unasked(method))).await;
             return None;
@@ -264,6 +276,7 @@ impl Drop for Call {
         let ended = self.ended;
         let (session, own) = (Arc::clone(&self.session), self.own);
         let questions = std::mem::take(&mut self.questions);
+        let turn = self.turn.take();
         spawn(async move {
             for verdict in unread {
                 session.tell(verdict).await;
@@ -278,6 +291,7 @@ impl Drop for Call {
                 r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{own},"reason":"the client left"}}}}"#
             );
             session.tell(cancelled.into()).await;
+            drop(turn);
         });
     }
 }

@@ -62,6 +62,11 @@ impl Calls {
         !self.open.is_empty() || self.last.is_some_and(|last| last.elapsed() < REST)
     }
 
+    /// Whether nothing tells which of them a question is for.
+    pub(super) fn are_several(&self) -> bool {
+        self.open.len() > 1
+    }
+
     /// Hands a message to the call that it is for. Whether there is one, and it has room.
     pub(super) fn tell(&self, text: &Bytes, message: &Message<'_>) -> bool {
         let give = |call: &mpsc::Sender<Bytes>| call.try_send(text.clone()).is_ok();

@@ -12,7 +12,7 @@ use super::{
     elsewhere::REST,
     losses,
     messages::{Item, Messages, is_stream},
-    question,
+    question::{self, Verdict},
     session::Session,
     wants::is_news,
 };
@@ -114,8 +114,13 @@ async fn heard(session: &Session, text: &Bytes) {
     let method = message.method.as_deref().unwrap_or_default();
     match (message.kind(), message.id()) {
         (Kind::Request, Some(id)) if method == "ping" => session.pong(id).await,
-        (Kind::Request, Some(id)) if !session.hub.of_call(text, &message) => {
-            session.tell(question::verdict(id, losses::unasked(method))).await;
+        (Kind::Request, Some(id)) => {
+            session.keep_apart();
+            if !session.hub.of_call(text, &message) {
+                let verdict =
+                    if session.hub.has_several() { Verdict::Unclear } else { losses::unasked(method) };
+                session.tell(question::verdict(id, verdict)).await;
+            }
         }
         (Kind::Notification, _) if is_news(method) => session.hub.tell(text),
         (Kind::Notification, _) if losses::is_of_call(method) => {

@@ -17,7 +17,7 @@ use crate::{
         era::{MODERN, SESSION_HEADER},
         version::{is_known, is_modern},
     },
-    upstream::UpstreamError,
+    upstream::{OneStream, UpstreamError},
 };
 
 /// A server that does not answer `initialize` for so long is given up.
@@ -31,6 +31,7 @@ pub(super) struct Hello {
     capabilities: Map<String, Value>,
     info: Option<Value>,
     instructions: Option<Value>,
+    pub(super) one_stream: Option<OneStream>,
 }
 
 /// Why there is no session.
@@ -136,11 +137,13 @@ async fn once(
         )));
     }
     let id = response.headers().get(SESSION_HEADER).cloned().filter(is_session_id);
+    let one_stream = response.extensions().get::<OneStream>().copied();
     let result = match outcome(response, 0).await.map_err(NoSession::Said)? {
         Ok(result) => result,
         Err(error) => return Ok(Err(error)),
     };
-    hello(result).map(|hello| Ok((id, hello))).map_err(NoSession::Said)
+    let hello = hello(result).map_err(NoSession::Said)?;
+    Ok(Ok((id, Hello { one_stream, ..hello })))
 }
 
 fn hello(mut result: Value) -> Result<Hello, Refusal> {
@@ -157,7 +160,8 @@ fn hello(mut result: Value) -> Result<Hello, Refusal> {
         _ => Map::new(),
     };
     let info = part("serverInfo").filter(Value::is_object);
-    Ok(Hello { version, capabilities, info, instructions: part("instructions").filter(Value::is_string) })
+    let instructions = part("instructions").filter(Value::is_string);
+    Ok(Hello { version, capabilities, info, instructions, one_stream: None })
 }
 
 /// The newest known legacy revision that an error names.

@@ -97,6 +97,11 @@ impl Hub {
         self.inner().calls.end(own);
     }
 
+    /// Whether several calls are open that can be asked.
+    pub(super) fn has_several(&self) -> bool {
+        self.inner().calls.are_several()
+    }
+
     /// Hands a message to the open call that it is for. Whether there is one.
     pub(super) fn of_call(&self, text: &Bytes, message: &Message<'_>) -> bool {
         self.inner().calls.tell(text, message)

@@ -52,7 +52,7 @@ pub(super) async fn listen(
         if let Some(joined) = hub::join(&session, possible(wants.clone(), &session.hello)).await {
             break joined;
         }
-        bridge.pool.forget(&origin.key(&incoming), &session);
+        bridge.pool.forget(&session);
         tries += 1;
         if tries == 2 {
             return Err(NoSession::Said(reply::Refusal::upstream("the server forgets its sessions at once")));
@@ -124,7 +124,7 @@ impl Listening {
             match self.bridge.session(&self.origin, &self.incoming).await {
                 Ok(session) => match hub::join(&session, self.granted.clone()).await {
                     Some((place, _, news)) => return Some((place, news)),
-                    None => self.bridge.pool.forget(&self.origin.key(&self.incoming), &session),
+                    None => self.bridge.pool.forget(&session),
                 },
                 Err(NoSession::Refused(response)) if matches!(response.status.as_u16(), 401 | 403) => {
                     return None;

@@ -40,7 +40,7 @@ use self::{
     incoming::{Incoming, Read},
     messages::{Messages, is_stream},
     origin::Origin,
-    pool::Pool,
+    pool::{Lent, Pool},
     refused::{Refused, as_it_came},
     relay::Asker,
     reply::Refusal,
@@ -181,20 +181,37 @@ impl Bridge {
         }
     }
 
-    /// The session for a request; opened if there is none.
+    /// The session for a request that nobody is asked for.
     async fn session(&self, origin: &Origin, incoming: &Incoming) -> Result<Arc<Session>, NoSession> {
+        Ok(self.lend(origin, incoming, false).await?.session)
+    }
+
+    /// The session for a request; opened if there is none.
+    async fn lend(
+        &self,
+        origin: &Origin,
+        incoming: &Incoming,
+        can_be_asked: bool,
+    ) -> Result<Lent, NoSession> {
         let open = || {
             let (way, version) = (origin.lasting(), Arc::clone(&self.version));
             let (asks, info) = (incoming.asks, incoming.info.clone());
             async move { hello::initialize(way, &version, asks, &info).await }
         };
         let key = origin.key(incoming);
-        let session = self.pool.session(&key, open).await?;
-        if !session.is_lost() {
-            return Ok(session);
+        let lend = async || {
+            if can_be_asked {
+                return self.pool.lend(&key, open).await;
+            }
+            Ok(Lent { session: self.pool.session(&key, open).await?, turn: None })
+        };
+        let lent = lend().await?;
+        if !lent.session.is_lost() {
+            return Ok(lent);
         }
-        self.pool.forget(&key, &session);
-        self.pool.session(&key, open).await
+        self.pool.forget(&lent.session);
+        drop(lent);
+        lend().await
     }
 
     async fn discover(
@@ -228,17 +245,19 @@ impl Bridge {
             let asker = Asker { incoming, owner: origin.owner, status: StatusCode::OK };
             return Ok(self.resume(call, asker).await);
         }
+        let can_be_asked = question::is_askable(&incoming.method) && incoming.asks.any();
         for last_try in [false, true] {
-            let session = self.session(&origin, &incoming).await?;
+            let lent = self.lend(&origin, &incoming, can_be_asked).await?;
+            let session = Arc::clone(&lent.session);
             origin.note(&session);
             if let Some(level) = incoming.client.level {
                 session.raise(level).await;
             }
-            if question::is_askable(&incoming.method) && incoming.asks.any() {
+            if can_be_asked {
                 hub::stand_by(&session).await;
             }
             let own = session.next_id();
-            let mut call = Call::new(Arc::clone(&session), own, &incoming.method, incoming.asks);
+            let mut call = Call::new(lent, own, &incoming.method, incoming.asks);
             let mut sent = Arc::clone(&session).call(origin.way.clone(), incoming.legacy(own));
             let response = tokio::select! {
                 response = &mut sent => response,
@@ -272,7 +291,7 @@ impl Bridge {
             match refused::read(response, own, in_session).await {
                 Refused::Lost => {
                     session.lost();
-                    self.pool.forget(&origin.key(&incoming), &session);
+                    self.pool.forget(&session);
                 }
                 Refused::Answer(status, text) => {
                     let id = &incoming.client.id;

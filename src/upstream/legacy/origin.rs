@@ -48,7 +48,7 @@ impl Origin {
     }
 
     pub(super) fn key(&self, incoming: &Incoming) -> Key {
-        Key { owner: Arc::clone(&self.owner), asks: incoming.asks }
+        Key::new(Arc::clone(&self.owner), incoming.asks)
     }
 
     /// Tells the pipeline what happens behind it.

@@ -1,10 +1,14 @@
-//! The sessions that are kept, one for each principal and set of capabilities.
+//! The sessions that are kept, one for each principal and set of capabilities; and more where a server's questions do
+//! not say which call they belong to: then each call that can be asked has a session that no other such call has.
 //!
 //! Invariants: bounded; one `initialize` at a time for one key; a session that is in use is never taken away.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -12,26 +16,59 @@ use tokio::{sync::OnceCell, time::Instant};
 
 use super::{asks::Asks, hello::NoSession, reply::Refusal, session::Session};
 
+/// Sessions of one key for a call each. Beyond them, calls share one, and questions that come then are refused.
+const LANES: u16 = 64;
+
 /// Whose session it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    pub(super) owner: Arc<str>,
-    pub(super) asks: Asks,
+    owner: Arc<str>,
+    asks: Asks,
+    /// The first is shared, each other one has one call at a time.
+    lane: u16,
 }
+
+/// A session for a request.
+pub(super) struct Lent {
+    pub(super) session: Arc<Session>,
+    pub(super) turn: Option<Turn>,
+}
+
+/// While it lives no other call that can be asked runs in the session.
+pub(super) struct Turn(Arc<Slot>);
 
 /// See the module.
 pub(super) struct Pool {
     slots: Mutex<HashMap<Key, Arc<Slot>>>,
     limit: usize,
     idle: Duration,
+    /// The server's questions are known not to say which call they belong to.
+    apart: Arc<AtomicBool>,
 }
 
 struct Slot {
     session: OnceCell<Arc<Session>>,
     used: Mutex<Instant>,
+    taken: AtomicBool,
+}
+
+impl Key {
+    pub(super) fn new(owner: Arc<str>, asks: Asks) -> Self {
+        Self { owner, asks, lane: 0 }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.taken.store(false, Relaxed);
+    }
 }
 
 impl Slot {
+    fn new() -> Self {
+        Self { session: OnceCell::new(), used: Mutex::new(Instant::now()), taken: AtomicBool::new(false) }
+    }
+
     fn is_free(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) == 1 && self.session.get().is_none_or(|s| Arc::strong_count(s) == 1)
     }
@@ -43,7 +80,38 @@ impl Slot {
 
 impl Pool {
     pub(super) fn new(limit: usize, idle: Duration) -> Arc<Self> {
-        Arc::new(Self { slots: Mutex::default(), limit, idle })
+        Arc::new(Self { slots: Mutex::default(), limit, idle, apart: Arc::default() })
+    }
+
+    /// The session for a call that can be asked something.
+    pub(super) async fn lend<F>(self: &Arc<Self>, key: &Key, open: impl Fn() -> F) -> Result<Lent, NoSession>
+    where
+        F: Future<Output = Result<Session, NoSession>> + Send + 'static,
+    {
+        if !self.apart.load(Relaxed) {
+            let session = self.session(key, &open).await?;
+            // It may have become known by this very session.
+            if !self.apart.load(Relaxed) {
+                return Ok(Lent { session, turn: None });
+            }
+        }
+        for lane in 1..=LANES {
+            let key = Key { lane, ..key.clone() };
+            let slot = self.slot(&key)?;
+            if !slot.taken.swap(true, Relaxed) {
+                let turn = Turn(Arc::clone(&slot));
+                let session = self.session(&key, &open).await;
+                return match session {
+                    Ok(session) => Ok(Lent { session, turn: Some(turn) }),
+                    Err(why) => {
+                        drop(turn);
+                        self.clear(&key, &slot);
+                        Err(why)
+                    }
+                };
+            }
+        }
+        Ok(Lent { session: self.session(key, &open).await?, turn: None })
     }
 
     /// The session of `key`; `open` makes one where there is none.
@@ -59,9 +127,14 @@ impl Pool {
         let opened = slot.session.get_or_try_init(async || {
             // In a task of its own: a server whose client leaves in between still gets its DELETE.
             let opened = tokio::spawn(open()).await;
-            let session = Arc::new(opened.map_err(|_| {
+            let mut session = opened.map_err(|_| {
                 NoSession::Said(Refusal::new(500, -32603, "internal", "the session could not be opened"))
-            })??);
+            })??;
+            session.apart = Arc::clone(&self.apart);
+            if session.hello.one_stream.is_some_and(|one| !one.is_process) {
+                session.keep_apart();
+            }
+            let session = Arc::new(session);
             tokio::spawn(Self::watch(Arc::downgrade(self), key.clone(), Arc::downgrade(&session), self.idle));
             Ok(session)
         });
@@ -85,9 +158,7 @@ impl Pool {
         } else {
             None
         };
-        let slot = slots
-            .entry(key.clone())
-            .or_insert_with(|| Arc::new(Slot { session: OnceCell::new(), used: Mutex::new(Instant::now()) }));
+        let slot = slots.entry(key.clone()).or_insert_with(|| Arc::new(Slot::new()));
         *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let slot = Arc::clone(slot);
         drop(slots);
@@ -105,10 +176,10 @@ impl Pool {
     }
 
     /// Keeps `session` no longer.
-    pub(super) fn forget(&self, key: &Key, session: &Arc<Session>) {
+    pub(super) fn forget(&self, session: &Arc<Session>) {
         let mut slots = self.slots();
         let same = |slot: &Arc<Slot>| slot.session.get().is_some_and(|s| Arc::ptr_eq(s, session));
-        let gone = if slots.get(key).is_some_and(same) { slots.remove(key) } else { None };
+        let gone: Vec<_> = slots.extract_if(|_, slot| same(slot)).collect();
         drop(slots);
         drop(gone);
     }

@@ -10,6 +10,9 @@ use crate::mcp::json::{
 
 /// Why a session that was asked cannot wait any more; the server gets it as an error.
 const NO_ANSWER: &str = "the client did not answer";
+/// Why a question is not put to any client.
+const UNCLEAR: &str = "several calls are open in this session, and the question does not say which one asks; the next \
+                       calls will have sessions of their own, so call again";
 
 /// A request of the server that the client has to answer.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(super) enum Verdict {
     Unknown,
     /// Nobody answered in time.
     Silence,
+    /// Nothing says which of several calls asks.
+    Unclear,
 }
 
 /// The methods in whose middle a modern server may ask (2026-07-28, multi-round-trip requests).
@@ -63,6 +68,7 @@ pub(super) fn verdict(id: &str, verdict: Verdict) -> Bytes {
         Verdict::Cancel => r#""result":{"action":"cancel"}"#.to_owned(),
         Verdict::Unknown => r#""error":{"code":-32601,"message":"Method not found"}"#.to_owned(),
         Verdict::Silence => format!(r#""error":{{"code":-32603,"message":"{NO_ANSWER}"}}"#),
+        Verdict::Unclear => format!(r#""error":{{"code":-32603,"message":"{UNCLEAR}"}}"#),
     };
     format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#).into()
 }

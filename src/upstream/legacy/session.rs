@@ -63,6 +63,8 @@ pub(super) struct Session {
     pub(super) hub: Hub,
     gone: AtomicBool,
     used: Mutex<Instant>,
+    /// Of all sessions with the server, see [`Session::keep_apart`].
+    pub(super) apart: Arc<AtomicBool>,
 }
 
 impl Way {
@@ -94,6 +96,7 @@ impl Session {
             hub: Hub::default(),
             gone: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
+            apart: Arc::default(),
         }
     }
 
@@ -115,6 +118,12 @@ impl Session {
     pub(super) fn lost(&self) {
         self.gone.store(true, Relaxed);
         self.hub.close();
+    }
+
+    /// The server's questions do not say which call they belong to: calls that can be asked are to have sessions of
+    /// their own from now on.
+    pub(super) fn keep_apart(&self) {
+        self.apart.store(true, Relaxed);
     }
 
     pub(super) fn is_lost(&self) -> bool {

@@ -37,7 +37,7 @@ use self::{
     session::Session,
 };
 use super::{
-    BoxFuture, Caller, ResponseBody, Upstream, UpstreamError,
+    BoxFuture, Caller, OneStream, ResponseBody, Upstream, UpstreamError,
     shown::{
         answer::{answered, empty, refusal, stream},
         find::{find, named},
@@ -148,6 +148,10 @@ impl Host {
             let mut response = answered(StatusCode::OK, answer);
             if let Some(id) = id.and_then(|id| HeaderValue::try_from(id).ok()) {
                 response.headers_mut().insert(SESSION_HEADER, id);
+            }
+            // A shared child asks nobody anything.
+            if !self.command.shared {
+                response.extensions_mut().insert(OneStream { is_process: true });
             }
             return Ok(response);
         }

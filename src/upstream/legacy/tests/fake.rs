@@ -3,7 +3,10 @@
 use std::{
     collections::HashSet,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,7 +18,7 @@ use hyper::body::{Body, Frame};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::upstream::{BodyError, BoxFuture, ResponseBody, Upstream, UpstreamError};
+use crate::upstream::{BodyError, BoxFuture, OneStream, ResponseBody, Upstream, UpstreamError};
 
 /// One request as it arrived.
 #[derive(Debug, Clone)]
@@ -62,6 +65,8 @@ pub(super) struct Fake {
     pub(super) version: &'static str,
     pub(super) capabilities: Value,
     pub(super) stateless: bool,
+    pub(super) one_stream: Option<OneStream>,
+    pub(super) opened: AtomicUsize,
 }
 
 impl Fake {
@@ -75,6 +80,8 @@ impl Fake {
             capabilities: json!({"tools": list, "prompts": list, "logging": {},
                 "resources": {"listChanged": true, "subscribe": true}, "tasks": {}}),
             stateless: false,
+            one_stream: None,
+            opened: AtomicUsize::new(0),
         }
     }
 
@@ -114,8 +121,11 @@ impl Fake {
                 json!({"protocolVersion": self.version, "capabilities": self.capabilities,
                     "serverInfo": {"name": "fake", "version": "1"}, "instructions": "be kind"}),
             );
+            if let Some(one_stream) = self.one_stream {
+                response.extensions_mut().insert(one_stream);
+            }
             if !self.stateless {
-                let id = format!("s{}", self.of("initialize").len());
+                let id = format!("s{}", self.opened.fetch_add(1, Relaxed) + 1);
                 self.live.lock().unwrap().insert(id.clone());
                 response.headers_mut().insert("mcp-session-id", id.parse().unwrap());
             }

@@ -1,5 +1,6 @@
 //! The bridge against scripted servers: every row of the table "modern client, legacy server".
 
+mod apart;
 mod asking;
 mod fake;
 mod leaving;
