@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{framing::as_line, hear::Audience, noise::Noise, questions::Questions};
-use crate::upstream::shown::outbox::Outbox;
+use crate::upstream::shown::{outbox::Outbox, owner::Owner};
 
 /// Calls open on one child. Those whose client has left go first.
 const OPEN_CALLS: usize = 1024;
@@ -35,9 +35,38 @@ pub(super) struct State {
     pub(super) questions: Questions,
     pub(super) ended: Option<(Arc<str>, Instant)>,
     pub(super) used: Instant,
+    callers: Callers,
+}
+
+/// Whose calls a child has had.
+#[derive(Debug, Default)]
+enum Callers {
+    #[default]
+    None,
+    One(Owner),
+    Several,
 }
 
 impl State {
+    /// Notes who calls. Only those that have said something of their own count: a list is nobody's secret.
+    pub(super) fn is_called_by(&mut self, owner: Owner) {
+        self.callers = match std::mem::take(&mut self.callers) {
+            Callers::None => Callers::One(owner),
+            Callers::One(one) if one == owner => Callers::One(one),
+            _ => Callers::Several,
+        };
+    }
+
+    /// Where a log line goes that names no call: to the only one that asked for some, unless the child may speak of
+    /// somebody else's that is over.
+    pub(super) fn only_logging(&self) -> Option<Outbox> {
+        if matches!(self.callers, Callers::Several) {
+            return None;
+        }
+        let mut asked = self.calls.values().filter(|c| c.logs);
+        asked.next().filter(|_| asked.next().is_none()).and_then(|c| c.outbox.clone())
+    }
+
     /// Whether somebody waits for an answer.
     pub(super) fn is_busy(&self) -> bool {
         self.calls.values().any(|c| c.outbox.as_ref().is_some_and(Outbox::is_open))
@@ -51,6 +80,8 @@ pub(super) struct Open {
     pub(super) owner: u64,
     pub(super) id: String,
     pub(super) token: Option<String>,
+    /// Whether it asked for log lines (2026-07-28).
+    pub(super) logs: bool,
     /// `None` once the client has left.
     pub(super) outbox: Option<Outbox>,
     /// When the child last said something of this call itself: progress, or a question.
@@ -73,6 +104,7 @@ impl Core {
                 questions: Questions::default(),
                 ended: None,
                 used: Instant::now(),
+                callers: Callers::default(),
             }),
             noise: Mutex::new(noise),
             answered: AtomicBool::new(false),

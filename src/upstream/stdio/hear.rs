@@ -115,7 +115,13 @@ impl Core {
                     }
                 }
             }
-            // Whose it is cannot be told.
+            // A log line names no call, and other news but these nobody's here.
+            Some(Audience::Calls) if method == "notifications/message" => {
+                let only = self.state().only_logging();
+                if let Some(outbox) = only {
+                    outbox.event(text, self.patience()).await;
+                }
+            }
             Some(Audience::Calls) | None => {}
         }
     }

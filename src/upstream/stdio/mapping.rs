@@ -13,6 +13,7 @@ use crate::mcp::{
 
 /// `_meta` key of everything on a modern listen stream (2026-07-28, subscriptions).
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A text without a byte-order mark, from which the offsets of a [`Message`] count.
@@ -43,6 +44,18 @@ pub(super) fn param<'a>(message: &Message<'a>, name: &str) -> Option<Raw<'a>> {
 /// The progress token that a request asks with.
 pub(super) fn asked_token<'a>(message: &Message<'a>) -> Option<Raw<'a>> {
     message.meta.filter(Raw::is_object)?.get("progressToken").filter(Raw::is_scalar)
+}
+
+/// Whether a request asks for log lines while it runs (2026-07-28, logging).
+pub(super) fn asks_for_logs(message: &Message<'_>) -> bool {
+    let level = message.meta.filter(Raw::is_object).and_then(|m| m.get(LOG_LEVEL));
+    level.is_some() && message.method.as_deref() != Some("subscriptions/listen")
+}
+
+/// Whether what a server says while it works on a request can be of its caller alone.
+pub(super) fn is_personal(message: &Message<'_>) -> bool {
+    !matches!(message.method.as_deref(), Some("server/discover" | "ping"))
+        && !message.method.as_deref().is_some_and(|m| m.ends_with("/list"))
 }
 
 /// The subscription that a notification belongs to.

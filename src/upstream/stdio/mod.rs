@@ -134,7 +134,7 @@ impl Host {
         let named = message.protocol_version.as_deref();
         let header = call.headers().get(VERSION_HEADER).and_then(|v| v.to_str().ok());
         if named.or(header.filter(|_| !is_request)).is_some_and(is_modern) {
-            return self.modern(&text, &message, began).await;
+            return self.modern(&text, &message, owner, began).await;
         }
         if is_request && message.method.as_deref() == Some("initialize") {
             if text.len() > HELLO {
@@ -206,6 +206,7 @@ impl Host {
         &self,
         text: &Bytes,
         message: &Message<'_>,
+        owner: Owner,
         began: Instant,
     ) -> Result<Response<ResponseBody>, UpstreamError> {
         if message.kind() != Kind::Request {
@@ -217,6 +218,9 @@ impl Host {
             return Ok(refusal(StatusCode::BAD_REQUEST, message.id(), why));
         }
         let peer = self.modern_child().await?;
+        if mapping::is_personal(message) {
+            peer.is_called_by(owner);
+        }
         let listens = message.method.as_deref() == Some("subscriptions/listen");
         let [first, next] = if listens { [Duration::MAX; 2] } else { [self.timeout, self.idle_timeout] };
         let leaving = Leaving { cancels: true, began, first, next };

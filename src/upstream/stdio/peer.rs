@@ -24,7 +24,10 @@ use super::{
 use crate::{
     config,
     mcp::message::Message,
-    upstream::shown::outbox::{Item, Reader, Waits, outbox},
+    upstream::shown::{
+        outbox::{Item, Reader, Waits, outbox},
+        owner::Owner,
+    },
 };
 
 /// Lines that wait for a child to read them.
@@ -97,6 +100,11 @@ impl Peer {
         (!state.is_busy()).then(|| state.used.elapsed())
     }
 
+    /// Notes that a call of `owner` comes.
+    pub(super) fn is_called_by(&self, owner: Owner) {
+        self.core.state().is_called_by(owner);
+    }
+
     /// Sends a request; its answer and what belongs to it come out of the reader.
     ///
     /// # Errors
@@ -111,7 +119,8 @@ impl Peer {
         let id = message.id().unwrap_or("null").to_owned();
         let token = mapping::asked_token(message).map(|t| t.text().to_owned());
         let (outbox, reader) = outbox();
-        let own = self.core.open(Open { owner, id, token, outbox: Some(outbox), heard: None })?;
+        let logs = mapping::asks_for_logs(message);
+        let own = self.core.open(Open { owner, id, token, logs, outbox: Some(outbox), heard: None })?;
         let waiting = Waiting { peer: Arc::clone(self), own, leaving, done: false };
         self.send(mapping::request(text, message, own)).await?;
         Ok((reader, waiting))
@@ -146,7 +155,7 @@ impl Peer {
 
     /// Sends a request of the gateway's own whose answer nobody needs, unless the child does not read.
     pub(super) fn mention(&self, method: &str, params: &Value) {
-        let open = Open { owner: 0, id: "null".into(), token: None, outbox: None, heard: None };
+        let open = Open { owner: 0, id: "null".into(), token: None, logs: false, outbox: None, heard: None };
         if let Ok(own) = self.core.open(open) {
             let message = json!({"jsonrpc": "2.0", "id": own, "method": method, "params": params});
             self.core.order(message.to_string());

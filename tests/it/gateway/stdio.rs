@@ -208,6 +208,39 @@ async fn modern_calls_share_a_modern_child() {
 }
 
 #[tokio::test]
+async fn a_log_line_of_a_modern_child_is_the_only_callers() {
+    const BOB: &str = "sg-the-key-of-bob-0123456789abcdef";
+    let keys = key("ada", KEY, "") + &key("bob", BOB, "");
+    let children = Children::start("upstreams.files.env.SPEAKS = \"modern\"", &keys).await;
+    children.gate.knows("files").await;
+    let call = async |secret: &str, name: &str, arguments: &str| {
+        let request = modern(children.gate.request(), "tools/call", Some(name));
+        let request = request.header("authorization", format!("Bearer {secret}"));
+        let level = r#""_meta":{"io.modelcontextprotocol/logLevel":"info","#;
+        let body = modern_tool(1, name, arguments).replace(r#""_meta":{"#, level);
+        children.gate.call(request, body).await
+    };
+    let logged = call(KEY, "log", r#"{"words":"mine"}"#).await;
+    assert!(logged.text().contains("\"mine\"") && logged.text().contains("logged"), "{}", logged.text());
+    // Of two calls that want such lines, it is nobody's.
+    let waiting = call(KEY, "slow", "{}");
+    let other = async {
+        children.event("slow").await;
+        call(KEY, "log", r#"{"words":"whose?"}"#).await
+    };
+    tokio::select! {
+        _ = waiting => panic!("a slow call was answered"),
+        other = other => assert!(!other.text().contains("whose?"), "{}", other.text()),
+    }
+    children.event("cancelled").await;
+    assert!(call(KEY, "log", r#"{"words":"again"}"#).await.text().contains("again"));
+    // A child that has worked for two may speak of the other's call, late.
+    assert!(!call(BOB, "log", r#"{"words":"of bob"}"#).await.text().contains("of bob"));
+    assert!(!call(KEY, "log", r#"{"words":"of ada"}"#).await.text().contains("of ada"));
+    children.stop().await;
+}
+
+#[tokio::test]
 async fn one_child_for_all_where_it_is_shared() {
     let children = Children::start("upstreams.files.sharing = \"shared\"", "").await;
     let (a, b) = (children.session().await, children.session().await);

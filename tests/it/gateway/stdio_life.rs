@@ -79,9 +79,11 @@ async fn one_that_is_kept_ready_is_replaced_when_it_dies() {
     let own = "upstreams.files.start = \"now\"\nupstreams.files.idle_stop = \"200ms\"";
     let children = Children::start(own, "").await;
     children.gate.knows("files").await;
-    until("a child in waiting", || children.events("start").len() == 2 && children.alive().len() == 1).await;
-    signal(children.alive()[0], "KILL");
-    until("another", || children.events("start").len() == 3 && children.alive().len() == 1).await;
+    // The first is the catalog's. On a busy machine one in waiting may have been idle for too long, and another be there.
+    until("a child in waiting", || children.events("start").len() >= 2 && children.alive().len() == 1).await;
+    let killed = children.alive()[0];
+    signal(killed, "KILL");
+    until("another", || matches!(children.alive()[..], [pid] if pid != killed)).await;
     children.stop().await;
 }
 

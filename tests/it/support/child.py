@@ -104,6 +104,9 @@ def tool(id, name, arguments, meta):
         for _ in range(30):
             say(method="notifications/message", params={"level": "info", "data": "of something else"})
             time.sleep(0.1)
+    elif name == "log":
+        say(method="notifications/message", params={"level": "info", "data": arguments["words"]})
+        say(id=id, result=text("logged"))
     elif name == "begin":
         say(method="notifications/progress", params={"progressToken": meta["progressToken"], "progress": 1})
     elif name == "busy":
