@@ -144,8 +144,8 @@ def listed(url):
     return all(f'"{member}__' in text for member in MEMBERS)
 
 
-def place(bench, name, modern):
-    """What a client of the modern era, or of the legacy one, has before it."""
+def place(bench, name):
+    """What a client has before it."""
     if name == ALL:
         whole = bench.once("bridge-all", lambda: aggregate(bench))
         bench.once("bridge-all lists", lambda: wait_until("lists of all members", lambda: listed(whole.url)))
@@ -156,8 +156,4 @@ def place(bench, name, modern):
         events = None if kind == "everything" else events_of(bench, name)
     else:
         events = bench.server(kind, "sse" if name == "python-sse" else None).events
-    steps = steps_of(kind, revision)
-    if modern and kind == "everything":
-        # It asks for roots on its own stream, and not on the call's: nobody can tell whose call that is.
-        steps = {step: call for step, call in steps.items() if step != "roots"}
-    return Place(name, kind, f"{one.url}/{name}", events, steps)
+    return Place(name, kind, f"{one.url}/{name}", events, steps_of(kind, revision))
