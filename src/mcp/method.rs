@@ -51,6 +51,12 @@ pub fn is_mcp(method: &str) -> bool {
     method.starts_with("notifications/") || known(method).is_some()
 }
 
+/// Whether a server may ask in the middle of it (2026-07-28, multi-round-trip requests).
+#[must_use]
+pub fn is_askable(method: &str) -> bool {
+    matches!(method, "tools/call" | "prompts/get" | "resources/read")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    mcp::{era::SESSION_HEADER, json::Raw, message::Message},
+    mcp::{era::SESSION_HEADER, json::Raw, message::Message, method::is_askable},
     upstream::{
         BoxFuture, ForwardPath, ResponseBody, Upstream, UpstreamError,
         http::HttpUpstream,
@@ -59,6 +59,8 @@ struct State {
 struct Open {
     id: String,
     token: Option<String>,
+    /// Whether it is a request in whose middle servers ask.
+    askable: bool,
     outbox: Outbox,
 }
 
@@ -111,7 +113,8 @@ impl Session {
         let (outbox, reader) = outbox();
         state.last += 1;
         let number = state.last;
-        state.calls.insert(number, Open { id, token, outbox });
+        let askable = message.method.as_deref().is_some_and(is_askable);
+        state.calls.insert(number, Open { id, token, askable, outbox });
         Ok((reader, Waiting { session: Arc::clone(self), number }))
     }
 
@@ -175,9 +178,11 @@ impl Session {
         self.state().calls.values().find(|call| call.token == token).map(|call| call.outbox.clone())
     }
 
-    /// Where the newest call is answered.
+    /// Where the newest call is answered; the newest of those that servers ask in, if there are some.
     pub(super) fn newest(&self) -> Option<Outbox> {
-        self.state().calls.values().rev().map(|call| &call.outbox).find(|o| o.is_open()).cloned()
+        let state = self.state();
+        let open = || state.calls.values().rev().filter(|call| call.outbox.is_open());
+        open().find(|call| call.askable).or_else(|| open().next()).map(|call| call.outbox.clone())
     }
 
     /// The only call that waits.

@@ -6,12 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
 
-use super::{
-    asks::Asks,
-    losses,
-    question::{self, is_askable},
-    reply::Refusal,
-};
+use super::{asks::Asks, losses, question, reply::Refusal};
 use crate::mcp::{
     json::{
         Raw, Type,
@@ -19,6 +14,7 @@ use crate::mcp::{
         number,
     },
     message::{self, Body, Message},
+    method::is_askable,
 };
 
 const METHOD_NOT_FOUND: &str = "-32601";

@@ -18,7 +18,7 @@ use super::{
     losses,
     messages::{Broken, Item, Messages, is_stream},
     pool::{Lent, Turn},
-    question::{self, Question, Verdict, is_askable},
+    question::{self, Question, Verdict},
     session::{Session, spawn},
     wants::is_news,
 };
@@ -28,6 +28,7 @@ use crate::mcp::{
         edit::{self, Splice},
     },
     message::{self, Body, Kind, Message},
+    method::is_askable,
 };
 
 /// After a question, further ones are waited for so long, so that the client gets them together.
@@ -224,7 +225,7 @@ impl Call {
                 None
             }
             news if is_news(news) => {
-                self.session.hub.tell(text);
+                self.session.news(text);
                 None
             }
             dropped if losses::is_dropped(dropped) => None,

@@ -122,7 +122,7 @@ async fn heard(session: &Session, text: &Bytes) {
                 session.tell(question::verdict(id, verdict)).await;
             }
         }
-        (Kind::Notification, _) if is_news(method) => session.hub.tell(text),
+        (Kind::Notification, _) if is_news(method) => session.news(text),
         (Kind::Notification, _) if losses::is_of_call(method) => {
             session.hub.of_call(text, &message);
         }

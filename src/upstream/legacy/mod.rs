@@ -52,7 +52,7 @@ use crate::{
         parked::{self, Parked},
         sealed::Sealer,
     },
-    mcp::version::LATEST_LEGACY,
+    mcp::{method::is_askable, version::LATEST_LEGACY},
 };
 
 /// How a bridge is bounded.
@@ -232,7 +232,7 @@ impl Bridge {
         incoming: Box<Incoming>,
     ) -> Result<Response<ResponseBody>, NoSession> {
         let said = NoSession::Said;
-        let continued = match incoming.state.as_deref().filter(|_| question::is_askable(&incoming.method)) {
+        let continued = match incoming.state.as_deref().filter(|_| is_askable(&incoming.method)) {
             Some(state) => self.continued(&incoming, &origin.owner, state).map_err(said)?,
             // Answers without it belong to no call that waits: this is a new one, which asks again what it needs.
             None => None,
@@ -245,7 +245,7 @@ impl Bridge {
             let asker = Asker { incoming, owner: origin.owner, status: StatusCode::OK };
             return Ok(self.resume(call, asker).await);
         }
-        let can_be_asked = question::is_askable(&incoming.method) && incoming.asks.any();
+        let can_be_asked = is_askable(&incoming.method) && incoming.asks.any();
         for last_try in [false, true] {
             let lent = self.lend(&origin, &incoming, can_be_asked).await?;
             let session = Arc::clone(&lent.session);

@@ -16,7 +16,7 @@ use tokio::{sync::OnceCell, time::Instant};
 
 use super::{asks::Asks, hello::NoSession, reply::Refusal, session::Session};
 
-/// Sessions of one key for a call each. Beyond them, calls share one, and questions that come then are refused.
+/// Sessions of one key. Beyond them calls share the first, and questions that come then are refused.
 const LANES: u16 = 64;
 
 /// Whose session it is.
@@ -24,7 +24,7 @@ const LANES: u16 = 64;
 pub(super) struct Key {
     owner: Arc<str>,
     asks: Asks,
-    /// The first is shared, each other one has one call at a time.
+    /// The first is everybody's who has to share; in each other one runs one call at a time.
     lane: u16,
 }
 
@@ -88,20 +88,12 @@ impl Pool {
     where
         F: Future<Output = Result<Session, NoSession>> + Send + 'static,
     {
-        if !self.apart.load(Relaxed) {
-            let session = self.session(key, &open).await?;
-            // It may have become known by this very session.
-            if !self.apart.load(Relaxed) {
-                return Ok(Lent { session, turn: None });
-            }
-        }
-        for lane in 1..=LANES {
+        for lane in 0..LANES {
             let key = Key { lane, ..key.clone() };
             let slot = self.slot(&key)?;
             if !slot.taken.swap(true, Relaxed) {
                 let turn = Turn(Arc::clone(&slot));
-                let session = self.session(&key, &open).await;
-                return match session {
+                return match self.session(&key, &open).await {
                     Ok(session) => Ok(Lent { session, turn: Some(turn) }),
                     Err(why) => {
                         drop(turn);
@@ -110,8 +102,21 @@ impl Pool {
                     }
                 };
             }
+            // That they keep apart may become known by the first session.
+            if lane == 0 && !self.apart.load(Relaxed) {
+                let session = self.session(&key, &open).await?;
+                if !self.apart.load(Relaxed) {
+                    return Ok(Lent { session, turn: None });
+                }
+            }
         }
         Ok(Lent { session: self.session(key, &open).await?, turn: None })
+    }
+
+    /// The session that listeners of `key` hear, if there is one.
+    pub(super) fn first(&self, key: &Key) -> Option<Arc<Session>> {
+        let slots = self.slots();
+        slots.get(&Key { lane: 0, ..key.clone() }).and_then(|slot| slot.session.get().cloned())
     }
 
     /// The session of `key`; `open` makes one where there is none.
@@ -131,6 +136,9 @@ impl Pool {
                 NoSession::Said(Refusal::new(500, -32603, "internal", "the session could not be opened"))
             })??;
             session.apart = Arc::clone(&self.apart);
+            if key.lane > 0 {
+                session.kin = Some((Arc::downgrade(self), key.clone()));
+            }
             if session.hello.one_stream.is_some_and(|one| !one.is_process) {
                 session.keep_apart();
             }

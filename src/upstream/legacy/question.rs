@@ -39,11 +39,6 @@ pub(super) enum Verdict {
     Unclear,
 }
 
-/// The methods in whose middle a modern server may ask (2026-07-28, multi-round-trip requests).
-pub(super) fn is_askable(method: &str) -> bool {
-    matches!(method, "tools/call" | "prompts/get" | "resources/read")
-}
-
 impl Question {
     /// Key, method and `params` as the client gets them.
     pub(super) fn shown(&self) -> (String, String, Option<String>) {

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use super::{
     hub::Hub,
     level::Level,
     messages::{Broken, Item, Messages, is_stream},
+    pool::{Key, Pool},
     reply::Refusal,
 };
 use crate::{
@@ -65,6 +66,8 @@ pub(super) struct Session {
     used: Mutex<Instant>,
     /// Of all sessions with the server, see [`Session::keep_apart`].
     pub(super) apart: Arc<AtomicBool>,
+    /// Where the session is that is listened to, if it is not this one.
+    pub(super) kin: Option<(Weak<Pool>, Key)>,
 }
 
 impl Way {
@@ -97,6 +100,7 @@ impl Session {
             gone: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
             apart: Arc::default(),
+            kin: None,
         }
     }
 
@@ -124,6 +128,15 @@ impl Session {
     /// their own from now on.
     pub(super) fn keep_apart(&self) {
         self.apart.store(true, Relaxed);
+    }
+
+    /// Hands news to those who want them. A server may tell them only in the session whose call has brought them about.
+    pub(super) fn news(&self, text: &Bytes) {
+        self.hub.tell(text);
+        let kin = self.kin.as_ref().and_then(|(pool, key)| pool.upgrade()?.first(key));
+        if let Some(first) = kin {
+            first.hub.tell(text);
+        }
     }
 
     pub(super) fn is_lost(&self) -> bool {

@@ -48,6 +48,13 @@ enum Callers {
 }
 
 impl State {
+    /// The newest call that somebody waits for; the newest of those that servers ask in, if there are some.
+    pub(super) fn newest(&mut self) -> Option<&mut Open> {
+        let is_open = |call: &Open| call.outbox.as_ref().is_some_and(Outbox::is_open);
+        let askable = self.calls.values().any(|call| call.askable && is_open(call));
+        self.calls.values_mut().rev().find(|call| is_open(call) && call.askable == askable)
+    }
+
     /// Notes who calls. Only those that have said something of their own count: a list is nobody's secret.
     pub(super) fn is_called_by(&mut self, owner: Owner) {
         self.callers = match std::mem::take(&mut self.callers) {
@@ -80,6 +87,8 @@ pub(super) struct Open {
     pub(super) owner: u64,
     pub(super) id: String,
     pub(super) token: Option<String>,
+    /// Whether it is a request in whose middle servers ask.
+    pub(super) askable: bool,
     /// Whether it asked for log lines (2026-07-28).
     pub(super) logs: bool,
     /// `None` once the client has left.

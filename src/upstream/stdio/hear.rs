@@ -146,9 +146,7 @@ impl Core {
     async fn to_client(&self, inbox: &Inbox, text: Bytes, id: Option<u64>, call_first: bool) {
         let of_call = {
             let mut state = self.state();
-            let newest =
-                state.calls.values_mut().rev().find(|c| c.outbox.as_ref().is_some_and(Outbox::is_open));
-            newest.and_then(|call| {
+            state.newest().and_then(|call| {
                 // Somebody may have to think about a question.
                 call.heard = id.as_ref().map(|_| Instant::now()).or(call.heard);
                 call.outbox.clone()

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     config,
-    mcp::message::Message,
+    mcp::{message::Message, method::is_askable},
     upstream::shown::{
         outbox::{Item, Reader, Waits, outbox},
         owner::Owner,
@@ -120,7 +120,9 @@ impl Peer {
         let token = mapping::asked_token(message).map(|t| t.text().to_owned());
         let (outbox, reader) = outbox();
         let logs = mapping::asks_for_logs(message);
-        let own = self.core.open(Open { owner, id, token, logs, outbox: Some(outbox), heard: None })?;
+        let askable = message.method.as_deref().is_some_and(is_askable);
+        let own =
+            self.core.open(Open { owner, id, token, askable, logs, outbox: Some(outbox), heard: None })?;
         let waiting = Waiting { peer: Arc::clone(self), own, leaving, done: false };
         self.send(mapping::request(text, message, own)).await?;
         Ok((reader, waiting))
@@ -155,7 +157,15 @@ impl Peer {
 
     /// Sends a request of the gateway's own whose answer nobody needs, unless the child does not read.
     pub(super) fn mention(&self, method: &str, params: &Value) {
-        let open = Open { owner: 0, id: "null".into(), token: None, logs: false, outbox: None, heard: None };
+        let open = Open {
+            owner: 0,
+            id: "null".into(),
+            token: None,
+            askable: false,
+            logs: false,
+            outbox: None,
+            heard: None,
+        };
         if let Ok(own) = self.core.open(open) {
             let message = json!({"jsonrpc": "2.0", "id": own, "method": method, "params": params});
             self.core.order(message.to_string());

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    Bench, EVERYTHING,
+    Bench, EVERYTHING, Reader,
     asking::{done, question, retry},
     fake::{Does, Events, Fake, Seen, Streams, empty, until},
     last, request, tool, whole,
@@ -77,12 +77,46 @@ async fn calls_at_the_same_time_are_asked_in_sessions_of_their_own() {
         }
         assert_eq!(sessions(&bench).len(), 3, "round {round}");
     }
-    assert_eq!(bench.ask("tools/list", json!({})).await.0, 200);
-    let listed = &bench.fake.of("tools/list")[0];
-    assert!(
-        !sessions(&bench).contains(listed.header("mcp-session-id").unwrap()),
-        "no other request is asked"
-    );
+}
+
+#[tokio::test]
+async fn calls_one_after_the_other_are_in_one_session_with_all_else() {
+    let streams = Streams::default();
+    let bench = bench(&streams, Some(OneStream { is_process: false }), false);
+    for n in 0..3 {
+        let server = async { ask_all(&bench, &[streams.nth(n).await]).await };
+        let (answer, ()) = tokio::join!(asked(&bench, "a"), server);
+        assert_eq!(answer["result"]["who"], "a", "{answer}");
+        assert_eq!(bench.ask("tools/list", json!({})).await.0, 200);
+    }
+    assert_eq!(bench.fake.of("initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn news_of_any_session_reach_who_listens() {
+    let streams = Streams::default();
+    let bench = bench(&streams, Some(OneStream { is_process: false }), true);
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let listening = bench.send(request("ada", EVERYTHING, json!("l"), "subscriptions/listen", listen)).await;
+    let mut reader = Reader::new(listening);
+    assert_eq!(reader.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    let server = async {
+        let mut calls = Vec::new();
+        for n in 0..4 {
+            let (seen, events) = streams.nth(n).await;
+            if seen.verb == Method::POST {
+                calls.push((seen, events));
+            }
+        }
+        calls.sort_by_key(|(seen, _)| seen.header("mcp-session-id").unwrap().to_owned());
+        let (seen, events) = &calls[1];
+        events.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        events.send(&done(seen, json!({})));
+        calls[0].1.send(&done(&calls[0].0, json!({})));
+    };
+    let (one, two, ()) = tokio::join!(bench.call(), bench.call(), server);
+    assert_eq!((one.0, two.0), (200, 200));
+    assert_eq!(reader.next().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]
@@ -106,7 +140,7 @@ async fn a_process_is_shared_until_it_asks() {
     };
     let (one, two, ()) = tokio::join!(asked(&bench, "a"), asked(&bench, "b"), server);
     assert_eq!((&one["result"]["who"], &two["result"]["who"]), (&json!("a"), &json!("b")));
-    assert_eq!(sessions(&bench).len(), 3);
+    assert_eq!(sessions(&bench).len(), 2);
 }
 
 #[tokio::test]
@@ -126,7 +160,7 @@ async fn a_server_that_asks_on_the_get_stream_is_found_out() {
     assert_eq!((one.0, two.0), (200, 200));
     let (one, two) = (bench.send(request("ada", EVERYTHING, json!(1), "tools/call", tool())), bench.call());
     let server = async {
-        for n in [3, 4, 5, 6] {
+        for n in [3, 4, 5] {
             let (seen, events) = streams.nth(n).await;
             if seen.verb == Method::POST {
                 events.send(&done(&seen, json!({})));
@@ -135,7 +169,7 @@ async fn a_server_that_asks_on_the_get_stream_is_found_out() {
     };
     let (one, two, ()) = tokio::join!(one, two, server);
     assert_eq!((whole(one).await.0, two.0), (200, 200));
-    assert_eq!(sessions(&bench).len(), 3, "one shared, then one each");
+    assert_eq!(sessions(&bench).len(), 2, "one shared, then one each");
 }
 
 #[tokio::test]
@@ -168,5 +202,5 @@ async fn there_is_an_end_to_sessions_of_ones_own() {
     }
     let answers = calls.join_all().await;
     assert!(answers.iter().all(|answer| answer["result"]["resultType"] == "complete"), "{answers:?}");
-    assert_eq!(sessions(&bench).len(), 65, "the rest share one");
+    assert_eq!(sessions(&bench).len(), 64, "the rest share one");
 }
