@@ -63,6 +63,10 @@ pub struct OneStream {
     pub is_process: bool,
 }
 
+/// Request extension: which of its sessions with the gateway a client calls in, where it has sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientSession(pub [u64; 2]);
+
 /// Request extension: for whom a call is made. Upstreams outside the process never see it.
 #[derive(Debug, Clone)]
 pub struct Caller {

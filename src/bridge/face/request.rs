@@ -23,7 +23,7 @@ use crate::{
         json::{self, Raw},
         message::{self, Body, Message},
     },
-    upstream::ResponseBody,
+    upstream::{ClientSession, ResponseBody},
 };
 
 const BOTH_TYPES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -173,6 +173,9 @@ impl Call {
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = out;
         *request.extensions_mut() = self.extensions.clone();
+        if let Some(nonce) = self.session.nonce {
+            request.extensions_mut().insert(ClientSession(nonce));
+        }
         if let Some(hops) = request.extensions().get::<Hops>() {
             hops.note(|seen| {
                 seen.bridged = true;

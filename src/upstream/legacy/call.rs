@@ -187,7 +187,7 @@ impl Call {
         if one_stream {
             self.session.keep_apart();
         }
-        if one_stream && self.session.hub.has_several() {
+        if one_stream && !self.session.one_client && self.session.hub.has_several() {
             self.session.tell(question::verdict(id, Verdict::Unclear)).await;
             return None;
         }

@@ -2,7 +2,7 @@
 //! that can be asked.
 //!
 //! Invariant: what names its call goes there; a question or a log message is the only open call's, and of several
-//! nobody's, since they may be of different clients that use one key.
+//! nobody's, since they may be of different clients that use one key; the newest's if they are all of one client.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -68,7 +68,7 @@ impl Calls {
     }
 
     /// Hands a message to the call that it is for. Whether there is one, and it has room.
-    pub(super) fn tell(&self, text: &Bytes, message: &Message<'_>) -> bool {
+    pub(super) fn tell(&self, text: &Bytes, message: &Message<'_>, one_client: bool) -> bool {
         let give = |call: &mpsc::Sender<Bytes>| call.try_send(text.clone()).is_ok();
         let param = |name: &str| message.params.filter(Raw::is_object).and_then(|p| p.get(name));
         match message.method.as_deref().unwrap_or_default() {
@@ -79,8 +79,8 @@ impl Calls {
             // A question may have been another call's when it was asked.
             "notifications/cancelled" => self.open.values().filter(|call| give(call)).count() > 0,
             _ => {
-                let mut calls = self.open.values();
-                calls.next().filter(|_| calls.next().is_none()).is_some_and(give)
+                let newest = self.open.iter().max_by_key(|(own, _)| **own);
+                newest.filter(|_| one_client || self.open.len() == 1).is_some_and(|(_, call)| give(call))
             }
         }
     }

@@ -116,7 +116,7 @@ async fn heard(session: &Session, text: &Bytes) {
         (Kind::Request, Some(id)) if method == "ping" => session.pong(id).await,
         (Kind::Request, Some(id)) => {
             session.keep_apart();
-            if !session.hub.of_call(text, &message) {
+            if !session.hub.of_call(text, &message, session.one_client) {
                 let verdict =
                     if session.hub.has_several() { Verdict::Unclear } else { losses::unasked(method) };
                 session.tell(question::verdict(id, verdict)).await;
@@ -124,7 +124,7 @@ async fn heard(session: &Session, text: &Bytes) {
         }
         (Kind::Notification, _) if is_news(method) => session.news(text),
         (Kind::Notification, _) if losses::is_of_call(method) => {
-            session.hub.of_call(text, &message);
+            session.hub.of_call(text, &message, session.one_client);
         }
         _ => {}
     }

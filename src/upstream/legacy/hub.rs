@@ -103,8 +103,8 @@ impl Hub {
     }
 
     /// Hands a message to the open call that it is for. Whether there is one.
-    pub(super) fn of_call(&self, text: &Bytes, message: &Message<'_>) -> bool {
-        self.inner().calls.tell(text, message)
+    pub(super) fn of_call(&self, text: &Bytes, message: &Message<'_>, one_client: bool) -> bool {
+        self.inner().calls.tell(text, message, one_client)
     }
 
     /// Whether nobody needs the stream any more; then it is for its reader to end.

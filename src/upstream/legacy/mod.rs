@@ -72,7 +72,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             version: LATEST_LEGACY.into(),
-            sessions: 4_096,
+            sessions: 16_384,
             idle: Duration::from_secs(10 * 60),
             parked: parked::Limits::default(),
         }

@@ -19,7 +19,7 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         headers::{METHOD_HEADER, NAME_HEADER},
     },
-    upstream::{Caller, ForwardPath, Upstream},
+    upstream::{Caller, ClientSession, ForwardPath, Upstream},
 };
 
 /// Headers that tell one caller from another where the gateway asks for no key of its own.
@@ -48,7 +48,8 @@ impl Origin {
     }
 
     pub(super) fn key(&self, incoming: &Incoming) -> Key {
-        Key::new(Arc::clone(&self.owner), incoming.asks)
+        let client = self.way.extensions.get::<ClientSession>().copied();
+        Key::new(Arc::clone(&self.owner), incoming.asks, client)
     }
 
     /// Tells the pipeline what happens behind it.

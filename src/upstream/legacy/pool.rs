@@ -1,4 +1,5 @@
-//! The sessions that are kept, one for each principal and set of capabilities; and more where a server's questions do
+//! The sessions that are kept, one for each principal, set of capabilities and session of a client that has sessions;
+//! and more where a server's questions do
 //! not say which call they belong to: then each call that can be asked has a session that no other such call has.
 //!
 //! Invariants: bounded; one `initialize` at a time for one key; a session that is in use is never taken away.
@@ -15,6 +16,7 @@ use std::{
 use tokio::{sync::OnceCell, time::Instant};
 
 use super::{asks::Asks, hello::NoSession, reply::Refusal, session::Session};
+use crate::upstream::ClientSession;
 
 /// Sessions of one key. Beyond them calls share the first, and questions that come then are refused.
 const LANES: u16 = 64;
@@ -24,6 +26,8 @@ const LANES: u16 = 64;
 pub(super) struct Key {
     owner: Arc<str>,
     asks: Asks,
+    /// A client that has sessions has its own here: what the server keeps in one is that client's.
+    client: Option<ClientSession>,
     /// The first is everybody's who has to share; in each other one runs one call at a time.
     lane: u16,
 }
@@ -53,8 +57,8 @@ struct Slot {
 }
 
 impl Key {
-    pub(super) fn new(owner: Arc<str>, asks: Asks) -> Self {
-        Self { owner, asks, lane: 0 }
+    pub(super) fn new(owner: Arc<str>, asks: Asks, client: Option<ClientSession>) -> Self {
+        Self { owner, asks, client, lane: 0 }
     }
 }
 
@@ -88,6 +92,10 @@ impl Pool {
     where
         F: Future<Output = Result<Session, NoSession>> + Send + 'static,
     {
+        if key.client.is_some() {
+            // Whatever call it reaches, it reaches the client that it is for.
+            return Ok(Lent { session: self.session(key, &open).await?, turn: None });
+        }
         for lane in 0..LANES {
             let key = Key { lane, ..key.clone() };
             let slot = self.slot(&key)?;
@@ -136,6 +144,7 @@ impl Pool {
                 NoSession::Said(Refusal::new(500, -32603, "internal", "the session could not be opened"))
             })??;
             session.apart = Arc::clone(&self.apart);
+            session.one_client = key.client.is_some();
             if key.lane > 0 {
                 session.kin = Some((Arc::downgrade(self), key.clone()));
             }

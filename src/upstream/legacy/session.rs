@@ -66,6 +66,8 @@ pub(super) struct Session {
     used: Mutex<Instant>,
     /// Of all sessions with the server, see [`Session::keep_apart`].
     pub(super) apart: Arc<AtomicBool>,
+    /// All its calls are of one session of one client.
+    pub(super) one_client: bool,
     /// Where the session is that is listened to, if it is not this one.
     pub(super) kin: Option<(Weak<Pool>, Key)>,
 }
@@ -100,6 +102,7 @@ impl Session {
             gone: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
             apart: Arc::default(),
+            one_client: false,
             kin: None,
         }
     }

@@ -3,7 +3,7 @@
 
 use http::Method;
 
-use super::{KEY, ending, key, modern, modern_tool, request, tool};
+use super::{KEY, bridge::modern_server, ending, key, modern, modern_tool, request, tool};
 use crate::support::{
     children::{Children, answer_to, initialize, is_alive},
     process::{next, read_to},
@@ -237,6 +237,25 @@ async fn a_log_line_of_a_modern_child_is_the_only_callers() {
     // A child that has worked for two may speak of the other's call, late.
     assert!(!call(BOB, "log", r#"{"words":"of bob"}"#).await.text().contains("of bob"));
     assert!(!call(KEY, "log", r#"{"words":"of ada"}"#).await.text().contains("of ada"));
+    children.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_with_several_servers_have_children_of_their_own() {
+    let other = modern_server().await;
+    let children = Children::start("", &format!("upstreams.other.url = {:?}", other.url())).await;
+    children.gate.knows("other").await;
+    children.learned().await;
+    let open = async || {
+        let opened = children.gate.post(initialize()).await;
+        opened.header("mcp-session-id").unwrap().to_owned()
+    };
+    let (one, two) = (open().await, open().await);
+    for session in [&one, &two, &one] {
+        let call = tool(1, "files__echo", r#"{"message":"hi"}"#);
+        assert_eq!(said(&children.in_session(session, call).await), "hi");
+    }
+    assert_eq!(children.alive().len(), 2);
     children.stop().await;
 }
 

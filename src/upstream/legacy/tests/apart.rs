@@ -11,7 +11,7 @@ use super::{
     fake::{Does, Events, Fake, Seen, Streams, empty, until},
     last, request, tool, whole,
 };
-use crate::upstream::{OneStream, Upstream};
+use crate::upstream::{ClientSession, OneStream, Upstream};
 
 /// A server that answers tool calls by streams. Without GET streams unless they are asked for.
 fn bench(streams: &Streams, one_stream: Option<OneStream>, gets: bool) -> Bench {
@@ -203,4 +203,36 @@ async fn there_is_an_end_to_sessions_of_ones_own() {
     let answers = calls.join_all().await;
     assert!(answers.iter().all(|answer| answer["result"]["resultType"] == "complete"), "{answers:?}");
     assert_eq!(sessions(&bench).len(), 64, "the rest share one");
+}
+
+#[tokio::test]
+async fn a_client_with_sessions_has_its_own_and_is_asked_whichever_call_it_is() {
+    let streams = Streams::default();
+    let bench = bench(&streams, Some(OneStream { is_process: false }), false);
+    let call = |nonce: u64| {
+        let mut request = request("ada", EVERYTHING, json!(nonce), "tools/call", tool());
+        request.extensions_mut().insert(ClientSession([nonce, 0]));
+        bench.send(request)
+    };
+    let server = async {
+        let all = [streams.nth(0).await, streams.nth(1).await, streams.nth(2).await];
+        // The last call is of the other session.
+        let (one, two) = (all[0].0.header("mcp-session-id"), all[2].0.header("mcp-session-id"));
+        assert!(one == all[1].0.header("mcp-session-id") && one != two, "{one:?} {two:?}");
+        all[1].1.send(&elicit("of one of them"));
+        for (seen, events) in [&all[0], &all[2]] {
+            events.send(&done(seen, json!({})));
+        }
+    };
+    let calls = async {
+        tokio::join!(call(1), call(1), async {
+            streams.nth(1).await;
+            call(2).await
+        })
+    };
+    let ((one, two, other), ()) = tokio::join!(calls, server);
+    let mut types = [last(one).await, last(two).await].map(|a| a["result"]["resultType"].clone().to_string());
+    types.sort();
+    assert_eq!(types, ["\"complete\"", "\"input_required\""]);
+    assert_eq!(last(other).await["result"]["resultType"], "complete");
 }
