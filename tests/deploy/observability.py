@@ -217,15 +217,19 @@ def answers(port):
 
 
 def collector_config(_bench):
-    """Every part of a pipeline is defined, every defined part is used, and its targets are services of compose."""
+    """There is a pipeline for each signal that the gateway sends; each of its parts is defined, every defined part is used,
+    and its targets are services of compose."""
     config = yaml.safe_load((HERE / "otel-collector.yaml").read_text())
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     for part in ("receivers", "processors", "exporters"):
         used = {name for pipeline in config["service"]["pipelines"].values() for name in pipeline[part]}
         check(used == set(config[part]), f"{part}: used {used}, defined {set(config[part])}")
-    check(not any("sampl" in name for name in config["processors"]), "audit spans must not be sampled")
+    check(set(config["service"]["pipelines"]) == {"traces", "logs", "metrics"}, "a signal has no pipeline")
+    for name, pipeline in config["service"]["pipelines"].items():
+        check(pipeline["processors"] == ["memory_limiter", "batch"], f"{name}: something is sampled, filtered or unbounded")
     for exporter in config["exporters"].values():
-        check(exporter["endpoint"].split(":")[0] in services, f"no service {exporter['endpoint']}")
+        host = exporter["endpoint"].removeprefix("http://").split(":")[0]
+        check(host in {*services, "0.0.0.0"}, f"no service {exporter['endpoint']}")
 
 
 def compose(bench):
