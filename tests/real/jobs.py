@@ -14,9 +14,9 @@ from harness import HERE, PORTS
 
 LINE = re.compile(r"^(passed|failed|skipped) +(\S+) \(([\d.]+) s\)$", re.M)
 # These judge times, rates or memory, and run alone after the others.
-ALONE = ("bad_neighbours", "sigkill", "round_robin")
+ALONE = ("bad_neighbours", "sigkill")
 # The longest first, so that none of them is what everybody waits for at the end.
-LONGEST = ("bridge", "matrix", "stdio", "conformance", "all_as_one", "conformance_bridge", "http_sse", "builtin")
+LONGEST = ("all_as_one", "matrix", "bridge", "conformance", "stdio", "round_robin", "trace_backend", "pages", "conformance_client")
 
 
 def run(names, arguments, jobs):
