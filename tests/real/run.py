@@ -125,7 +125,7 @@ def main():
     parser.add_argument("--write-matrix", action="store_true", help="the same, and write docs/matrix.md from it")
     parser.add_argument("--write-conformance", action="store_true", help="write docs/conformance.md from those of `conformance-bridge`")
     parser.add_argument("--list", action="store_true", help="print the tests' names only")
-    parser.add_argument("--jobs", type=int, default=2, help="how many modules run at a time; with 1 a line comes as each test ends")
+    parser.add_argument("--jobs", type=int, default=3, help="how many modules run at a time; with 1 a line comes as each test ends")
     parser.add_argument("--module", help="only this module, in this process")
     parser.add_argument("--ports", help="FIRST:END of the ports to take")
     parser.add_argument("filters", nargs="*")

@@ -68,7 +68,7 @@ def calls(bench, protocol, url):
     gateway = Gateway(bench, name, None, extra=extra, auth="keys")
     for number, (who, tool, arguments) in enumerate(CALLS):
         body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        status, _, text = http(gateway.url, body, {"authorization": f"Bearer {KEYS[who]}"})
+        status, _, text = http(gateway.url, body, {"authorization": f"Bearer {KEYS[who]}"}, seconds=60)
         check(status == 200, f"the call itself: {status} {text}")
     for who in KEYS:
         mine = [tool for key, tool, _ in CALLS if key == who]
