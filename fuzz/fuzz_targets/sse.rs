@@ -12,7 +12,12 @@ fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Events {
     for chunk in chunks {
         scanner.feed(chunk, |e| {
             assert!(e.data.len() <= 64);
-            events.push((e.data.to_vec(), e.id.map(<[u8]>::to_vec), e.event.map(<[u8]>::to_vec), e.oversized));
+            events.push((
+                e.data.to_vec(),
+                e.id.map(<[u8]>::to_vec),
+                e.event.map(<[u8]>::to_vec),
+                e.oversized,
+            ));
         });
     }
     events

@@ -45,7 +45,7 @@ def free_ports(count):
     They lie below the range that the kernel takes for outgoing connections, so none of those gets in between.
     """
     found = []
-    candidates = iter(random.sample(PORTS, 500))
+    candidates = iter(random.sample(PORTS, min(500, len(PORTS))))
     while len(found) < count:
         port = next(candidates)
         with socket.socket(socket.AF_INET) as probe:

@@ -66,7 +66,7 @@ def tool(name, arguments, number=1):
 def seed(gate):
     """Calls over a few seconds, by four clients of which two err in their ways."""
     def send(body, agent, key="cursor-ada"):
-        http(gate.url, body, {"authorization": f"Bearer {SECRETS[key]}", "user-agent": agent})
+        http(gate.url, body, {"authorization": f"Bearer {SECRETS[key]}", "user-agent": agent}, seconds=60)
 
     for n in range(4):
         for _ in range(3):

@@ -4,7 +4,8 @@
   run.py --bin target/release/smartgate --rmcp-client target/debug/rmcp-client [FILTER...]
   run.py --direct ...       without the gateway: shows that the parts themselves work
 
-A FILTER is a part of a test's name. Ends with `N passed, N failed`; exit 1 if any failed. Logs stay in the folder that
+A FILTER is a part of a test's name. Modules run beside each other, `--jobs` at a time (see jobs.py). Ends with the slowest
+tests and `N passed, N failed`; exit 1 if any failed. Logs stay in the folder that
 is printed when something failed.
 """
 import argparse
@@ -26,7 +27,9 @@ import conformance
 import conformance_bridge
 import conformance_client
 import conformance_page
+import harness
 import http_sse
+import jobs
 import matrix
 import pages
 import readme_demo
@@ -79,7 +82,7 @@ class Bench:
 
 
 def one(name, test):
-    """Runs one test; returns `passed`, `failed` or `skipped` after printing its line."""
+    """Runs one test and prints its line; returns (verdict, name, seconds)."""
     started, verdict, why = time.monotonic(), "passed", ""
     try:
         test()
@@ -89,10 +92,28 @@ def one(name, test):
         verdict, why = "failed", str(failure)
     except Exception:
         verdict, why = "failed", traceback.format_exc()
-    print(f"{verdict:8}{name} ({time.monotonic() - started:.1f} s)", flush=True)
+    seconds = time.monotonic() - started
+    print(f"{verdict:8}{name} ({seconds:.1f} s)", flush=True)
     if why:
         print("\n".join("        " + line for line in why.splitlines()), flush=True)
-    return verdict
+    return verdict, name, seconds
+
+
+def here(bench, chosen, options):
+    """Runs tests in this process."""
+    try:
+        found = [one(name, test) for _, name, test in chosen]
+    finally:
+        bench.stack.close()
+    if options.write_matrix:
+        bridge_page.write(bench.cells)
+    if options.write_conformance:
+        conformance_page.write(bench.conformance)
+    if any(verdict == "failed" for verdict, *_ in found):
+        print(f"logs: {bench.stack.work}")
+    else:
+        shutil.rmtree(bench.stack.work)
+    return found
 
 
 def main():
@@ -104,30 +125,33 @@ def main():
     parser.add_argument("--write-matrix", action="store_true", help="the same, and write docs/matrix.md from it")
     parser.add_argument("--write-conformance", action="store_true", help="write docs/conformance.md from those of `conformance-bridge`")
     parser.add_argument("--list", action="store_true", help="print the tests' names only")
+    parser.add_argument("--jobs", type=int, default=3, help="how many modules run at a time; with 1 a line comes as each test ends")
+    parser.add_argument("--module", help="only this module, in this process")
+    parser.add_argument("--ports", help="FIRST:END of the ports to take")
     parser.add_argument("filters", nargs="*")
     options = parser.parse_args()
-    work = pathlib.Path(tempfile.mkdtemp(prefix="smartgate-real-"))
-    bench = Bench(options, work)
-    chosen = [(name, test) for module in MODULES for name, test in module.tests(bench)
+    if options.ports:
+        harness.PORTS = range(*map(int, options.ports.split(":")))
+    bench = Bench(options, pathlib.Path(tempfile.mkdtemp(prefix="smartgate-real-")))
+    chosen = [(module.__name__, name, test) for module in MODULES if options.module in (None, module.__name__)
+              for name, test in module.tests(bench)
               if not options.filters or any(word in name for word in options.filters)]
+    modules = list(dict.fromkeys(module for module, _, _ in chosen))
     if options.list:
-        print("\n".join(name for name, _ in chosen))
+        print("\n".join(name for _, name, _ in chosen))
         return 0
-    try:
-        counts = collections.Counter(one(name, test) for name, test in chosen)
-    finally:
-        bench.stack.close()
-    if options.write_matrix:
-        bridge_page.write(bench.cells)
-    if options.write_conformance:
-        conformance_page.write(bench.conformance)
-    if counts["failed"]:
-        print(f"logs: {work}")
+    if options.jobs > 1 and len(modules) > 1 and not (options.write_matrix or options.write_conformance):
+        shutil.rmtree(bench.stack.work)
+        found = jobs.run(modules, sys.argv[1:], options.jobs)
     else:
-        shutil.rmtree(work)
+        found = here(bench, chosen, options)
+    if not options.module:
+        print(jobs.slowest(found))
+    counts = collections.Counter(verdict for verdict, *_ in found)
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
     return 1 if counts["failed"] or not counts["passed"] else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -123,10 +123,11 @@ def the_chain_holds_each_time(bench):
     gateway.stop()
     status, out, err = run([bench.binary, "audit", "verify", gateway.journal, "--public-key", public])
     check(status == 0, f"at the end: verify exited {status}: {out}{err}")
-    starts = [record for record in every_record(gateway) if record["kind"] == "start"]
+    records = list(every_record(gateway))
+    starts = [record for record in records if record["kind"] == "start"]
     check(len(starts) == ROUNDS + 1, f"{len(starts)} boots after {ROUNDS} kills")
     check(sum(record["healed_bytes"] > 0 for record in starts) == healed, "a torn line that no start has told of")
-    print(f"        {ROUNDS} kills, {answered} calls answered, {healed} torn lines healed, {longest} checkpoints kept")
+    print(f"        {ROUNDS} kills, {answered} calls answered, {len(records)} records, {healed} torn lines healed, {longest} checkpoints kept")
 
 
 def every_record(gateway):

@@ -16,7 +16,7 @@ from readme_demo import loopback_up
 
 PHOENIX = ROOT / ".tools/phoenix/bin/phoenix"
 PORT, GRPC = 6006, 4317
-START_SECONDS = 90
+START_SECONDS = 240
 KEYS = {"ada": "sg-ada-0123456789abcdef0123456789", "bob": "sg-bob-0123456789abcdef0123456789"}
 CALLS = [
     ("ada", "smart_dedup", {"texts": ["a", "a"]}),
@@ -68,7 +68,7 @@ def calls(bench, protocol, url):
     gateway = Gateway(bench, name, None, extra=extra, auth="keys")
     for number, (who, tool, arguments) in enumerate(CALLS):
         body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        status, _, text = http(gateway.url, body, {"authorization": f"Bearer {KEYS[who]}"})
+        status, _, text = http(gateway.url, body, {"authorization": f"Bearer {KEYS[who]}"}, seconds=60)
         check(status == 200, f"the call itself: {status} {text}")
     for who in KEYS:
         mine = [tool for key, tool, _ in CALLS if key == who]
@@ -93,7 +93,7 @@ def finds(bench):
         raise Skipped("this machine allows no network namespace")
     work = bench.stack.work / "trace-backend"
     work.mkdir()
-    status, out, err = run([*apart, sys.executable, __file__, bench.binary, work], seconds=180)
+    status, out, err = run([*apart, sys.executable, __file__, bench.binary, work], seconds=400)
     check(status == 0, f"{out}{err}")
 
 
