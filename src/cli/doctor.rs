@@ -15,7 +15,8 @@ use crate::{
 #[command(after_help = "Examples:\n  \
     smartgate doctor http://127.0.0.1:3001/mcp\n  \
     smartgate doctor https://example.com/mcp --header 'Authorization: env:TOKEN' --json\n\n\
-    Tools are called only if the server calls them read-only and they need no arguments.\n\
+    A tool is called only if the server annotates it read-only, or --tool names it and it is not annotated destructive; with\n  \
+    the smallest arguments that its schema takes. The row `called` says which. docs/doctor.md explains every row.\n\
     Exit code: 0 if a client can use the server; 1 if not; 64 for wrong usage.")]
 pub struct Args {
     /// Where the server is
@@ -23,6 +24,9 @@ pub struct Args {
     /// A header of every request, as 'NAME: VALUE'; the value may be env:NAME or file:PATH
     #[arg(long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
+    /// The tool to call, instead of the first that is annotated read-only
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
     /// Longest time for one answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
@@ -50,7 +54,8 @@ pub fn run(args: &Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(code) => return code,
     };
-    let findings = runtime.block_on(examine(&upstream, &path, Duration::from_secs(args.timeout)));
+    let findings =
+        runtime.block_on(examine(&upstream, &path, args.tool.as_deref(), Duration::from_secs(args.timeout)));
     let usable = findings.is_usable();
     let report = Report { url: args.url.clone(), findings };
     let printed = print(&if args.json { format!("{:#}\n", report.json()) } else { report.to_string() });

@@ -192,6 +192,9 @@ impl Import {
 fn list(store: &Store) -> ExitCode {
     match store.read_blocking(|c| local::list(c, OPERATOR)) {
         Ok(documents) => {
+            if documents.is_empty() {
+                eprintln!("smartgate: there are no documents; smartgate index add FILE|DIR|URL adds some");
+            }
             let mut text = String::new();
             for document in documents {
                 writeln!(text, "{}\t{}\t{}", document.url, document.bytes, document.title)

@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(5);
     kustomize build . | smartgate inject -f - --image registry.example/smartgate:0.1.0\n\n\
     Each workload gets the sidecar of deploy/kubernetes/component, unless it is labelled smartgate=off. The pod reads\n  \
     smartgate.toml from the ConfigMap, and keys from the Secret. The annotation smartgate/container names the server's\n  \
-    container where it is not the first. Objects are written anew: comments and layout are lost.\n\
+    container where it is not the first. Kinds that are not known and have containers are named and left alone. Objects are written anew: comments and layout are lost.\n\
     Exit code: 0 if something was injected or had the sidecar, 1 if nothing was or one could not be; 64 if a file is not\n  \
     YAML.")]
 pub struct Args {
@@ -137,12 +137,17 @@ fn read(file: &Path) -> Result<String, String> {
 
 fn said(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Added { server, warning } => {
-            let warning = warning.as_ref().map(|w| format!("; {w}")).unwrap_or_default();
-            format!("sidecar added before '{server}'{warning}")
+        Outcome::Added { server, warnings } => {
+            let warnings: String = warnings.iter().map(|w| format!("; warning: {w}")).collect();
+            format!("sidecar added before '{server}'{warnings}")
         }
         Outcome::There => "has the sidecar already".to_owned(),
         Outcome::Off => "left alone, its label says off".to_owned(),
+        Outcome::Unknown => {
+            "left alone: it has containers, but this kind is not known here; the webhook takes its pods if they are \
+             labelled smartgate=on"
+                .to_owned()
+        }
         Outcome::Impossible(why) => format!("left alone: {why}"),
     }
 }

@@ -73,6 +73,11 @@ fn show(file: &Path, name: Option<&str>) -> Result<ExitCode, String> {
     let mut out = String::new();
     for (name, path) in pinned(file, name)? {
         let lock = Lock::read(&path)?.unwrap_or_default();
+        if lock.tools.is_empty() && lock.withheld.is_empty() {
+            eprintln!(
+                "smartgate: nothing of `{name}` is pinned yet; a gateway that runs pins what the server lists first"
+            );
+        }
         page(&name, &lock, &mut out);
     }
     Ok(print(&out))

@@ -536,6 +536,14 @@ pub fn key_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether this is an `http` or `https` URL as the configuration wants them.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence; never the URL, which may hold a password.
+pub fn http_url(text: &str) -> Result<(), String> {
+    check::http_url(text).map(drop)
+}
+
 pub use crate::glob::Globs;
 pub use load::{
     CliOverrides, Loaded, Source, default_journal, default_with, from_str, load, load_with, state_dir,

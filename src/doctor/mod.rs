@@ -1,11 +1,13 @@
 //! `smartgate doctor`: what one MCP server speaks, which odd requests it refuses by itself, and what the gateway would
 //! make of those. Owns the order of the questions and the report; `wire` asks, `shapes` knows the odd requests.
 //!
-//! Invariant: changes nothing at the server. A tool is called only if the server itself calls it read-only, and every
-//! session that is opened is ended.
+//! Invariant: changes nothing at the server. A tool is called only if the server itself calls it read-only or the user
+//! named it, and every session that is opened is ended.
 
+mod elsewhere;
 mod report;
 mod shapes;
+mod tool;
 mod wire;
 
 use std::{
@@ -26,6 +28,7 @@ use crate::{
 };
 
 pub use report::Report;
+pub use tool::Chosen;
 
 /// Requests whose times are compared.
 const SAMPLES: usize = 9;
@@ -51,6 +54,8 @@ pub struct Findings {
     pub sessions: bool,
     /// Tools that it lists; `None` if it does not list any.
     pub tools: Option<usize>,
+    /// The tool that the odd calls were tried with, and what became of a plain call of it.
+    pub called: Option<(Chosen, Verdict)>,
     /// What became of each odd request.
     pub shapes: Vec<Shape>,
     /// OAuth documents that are there.
@@ -59,6 +64,8 @@ pub struct Findings {
     pub unauthorized: bool,
     /// Median and worst time of a small request.
     pub latency: Option<(Duration, Duration)>,
+    /// Whether something spoke HTTP.
+    pub answered: bool,
     /// Why nothing was learned, if so.
     pub failure: Option<String>,
 }
@@ -93,7 +100,7 @@ pub enum Verdict {
     /// An error; its code and HTTP status.
     Refused(String),
     /// It could not be asked.
-    Untried(&'static str),
+    Untried(String),
 }
 
 impl Findings {
@@ -113,8 +120,9 @@ impl Findings {
     }
 }
 
-/// Examines the server behind `upstream`. `path` is that of its URL, for the documents beside it.
-pub async fn examine(upstream: &dyn Upstream, path: &str, timeout: Duration) -> Findings {
+/// Examines the server behind `upstream`. `path` is that of its URL, for what is beside it; `tool` the one to call, if the
+/// user named one.
+pub async fn examine(upstream: &dyn Upstream, path: &str, tool: Option<&str>, timeout: Duration) -> Findings {
     let mut found = Findings::default();
     let wire = Wire::new(upstream, timeout);
     found.oauth = oauth(&wire, path).await;
@@ -127,8 +135,12 @@ pub async fn examine(upstream: &dyn Upstream, path: &str, timeout: Duration) -> 
     let way = session.or_else(|| modern.then(|| wire.modern(MODERN)));
     if let Some(way) = way {
         found.failure = None;
-        look_closer(&way, &mut found).await;
+        look_closer(&way, tool, &mut found).await;
         way.end().await;
+    } else if found.answered && !found.unauthorized && found.http_sse.is_none() {
+        let advice = elsewhere::advice(&wire, path).await;
+        let failure = found.failure.take().unwrap_or_default();
+        found.failure = Some(format!("{failure}; {advice}"));
     }
     found
 }
@@ -198,11 +210,18 @@ async fn initialize<'a>(wire: &Wire<'a>, found: &mut Findings) -> Option<Wire<'a
 }
 
 fn note_refusal(answer: &Answer, found: &mut Findings) {
+    found.answered = true;
     if matches!(answer.status, 401 | 403) {
         found.unauthorized = true;
         found.failure = Some(format!("HTTP {}: give credentials with --header", answer.status));
-    } else if answer.outcome.is_none() {
-        found.failure = Some(format!("HTTP {} and no JSON-RPC response", answer.status));
+        return;
+    }
+    match &answer.outcome {
+        None => found.failure = Some(format!("HTTP {} and no JSON-RPC response", answer.status)),
+        Some(Err(error)) => {
+            found.failure = Some(format!("HTTP {} and JSON-RPC error {}", answer.status, error.code));
+        }
+        Some(Ok(_)) => {}
     }
 }
 
@@ -214,10 +233,18 @@ fn named(info: &Value) -> Option<String> {
 }
 
 /// What a server that speaks does: its tools, odd requests, times.
-async fn look_closer(way: &Wire<'_>, found: &mut Findings) {
+async fn look_closer(way: &Wire<'_>, wanted: Option<&str>, found: &mut Findings) {
     let tools = tools(way).await;
     found.tools = tools.listed.then(|| tools.known.len());
-    found.shapes = shapes::try_all(way, &tools.known, tools.harmless.as_deref()).await;
+    let mut tool = tool::choose(&tools.definitions, wanted);
+    if let Ok(chosen) = &tool {
+        let plain = shapes::call_plainly(way, chosen).await;
+        found.called = Some((chosen.clone(), plain.clone()));
+        if plain != Verdict::Works {
+            tool = Err(format!("a plain call of '{}' does not work either", chosen.name));
+        }
+    }
+    found.shapes = shapes::try_all(way, &tools.known, &tool).await;
     let mut times = Vec::with_capacity(SAMPLES);
     for _ in 0..SAMPLES {
         let start = Instant::now();
@@ -236,8 +263,7 @@ struct Tools {
     known: ToolSet,
     /// Whether there was a list at all.
     listed: bool,
-    /// One that the server calls read-only and that needs no arguments.
-    harmless: Option<String>,
+    definitions: Vec<Value>,
 }
 
 async fn tools(way: &Wire<'_>) -> Tools {
@@ -248,20 +274,13 @@ async fn tools(way: &Wire<'_>) -> Tools {
             break;
         };
         tools.listed = true;
-        let harmless = result["tools"].as_array().into_iter().flatten().find(|t| is_harmless(t));
-        let harmless = harmless.and_then(|t| t["name"].as_str()).map(str::to_owned);
-        tools.harmless = tools.harmless.or(harmless);
+        tools.definitions.extend(result["tools"].as_array().into_iter().flatten().cloned());
         match tools.known.extend(result.to_string().as_bytes()) {
             Ok(Some(next)) if seen.insert(next.clone()) => cursor = Some(next),
             _ => break,
         }
     }
     tools
-}
-
-fn is_harmless(tool: &Value) -> bool {
-    let needs = tool["inputSchema"]["required"].as_array().is_some_and(|r| !r.is_empty());
-    tool["annotations"]["readOnlyHint"] == true && !needs
 }
 
 /// Which OAuth documents are there (RFC 9728 section 3.1, RFC 8414 section 3.1).

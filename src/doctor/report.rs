@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::{Findings, Reached, Shape, Verdict};
-use crate::mcp::version::KNOWN;
+use crate::mcp::{era::MODERN, version::KNOWN};
 
 /// Findings about the server at a URL.
 #[derive(Debug)]
@@ -41,9 +41,20 @@ impl Report {
             "latency_ms": f.latency.map(|(median, worst)| json!({
                 "median": millis(median), "worst": millis(worst),
             })),
+            "eras": eras(f),
+            "called": f.called.as_ref().map(|(tool, plain)| json!({
+                "tool": tool.name, "arguments": tool.arguments, "plain": plain.to_string(),
+            })),
             "shapes": f.shapes.iter().map(shape_json).collect::<Vec<_>>(),
         })
     }
+}
+
+/// The eras that it speaks: all revisions before 2026-07-28 are the legacy one.
+fn eras(f: &Findings) -> Vec<&'static str> {
+    let modern = f.versions.iter().any(|v| v == MODERN);
+    let legacy = f.versions.iter().any(|v| v != MODERN) || f.http_sse.is_some();
+    [(modern, "modern"), (legacy, "legacy")].into_iter().filter_map(|(is, era)| is.then_some(era)).collect()
 }
 
 fn reached(how: Reached) -> &'static str {
@@ -83,6 +94,7 @@ impl fmt::Display for Report {
         let speaks = |v: &str| if f.versions.iter().any(|known| known == v) { "yes" } else { "no" };
         let versions: Vec<_> = KNOWN.iter().map(|v| format!("{v} {}", speaks(v))).collect();
         row("revisions", &versions.join(", "))?;
+        row("eras", &if f.is_usable() { eras(f).join(", ") } else { "none".to_owned() })?;
         row("transports", &transports(f))?;
         if f.is_usable() {
             row("sessions", if f.sessions { "yes" } else { "no" })?;
@@ -93,6 +105,9 @@ impl fmt::Display for Report {
         if let Some((median, worst)) = f.latency {
             let millis = |d: std::time::Duration| format!("{:.1} ms", d.as_secs_f64() * 1e3);
             row("latency", &format!("median {}, worst {}", millis(median), millis(worst)))?;
+        }
+        if let Some((tool, plain)) = &f.called {
+            row("called", &format!("{} {}: {plain}", tool.name, tool.arguments))?;
         }
         if !f.shapes.is_empty() {
             table(out, &f.shapes)?;
@@ -140,7 +155,8 @@ fn table(out: &mut fmt::Formatter<'_>, shapes: &[Shape]) -> fmt::Result {
             (_, Some(verdict)) => format!("{verdict}: {}", shape.rules.join(", ")),
             (_, None) => "as it came".to_owned(),
         };
-        writeln!(out, "{:<26} {direct:<wide$}  {through}", shape.name)?;
+        let line = format!("{:<26} {direct:<wide$}  {through}", shape.name);
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }

@@ -1,17 +1,16 @@
 //! The odd requests that hosts send (docs/normalization.md), each tried as it is and as the gateway would forward it.
-//! Those that call a tool are tried only with one that the server calls read-only and that needs no arguments.
+//! Owns the list; which tool is called is chosen in `tool`.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Shape, Verdict, wire::Wire};
+use super::{Shape, Verdict, tool::Chosen, wire::Wire};
 use crate::mcp::{
     message::{self, Body},
     normalize::{Normalized, Rules, normalize},
     tools::ToolSet,
 };
 
-const NO_TOOL: &str = "no tool is annotated read-only and takes no arguments";
 const NOT_MODERN: &str = "a modern request needs params._meta";
 
 /// What an odd request is about.
@@ -20,6 +19,10 @@ enum About {
     List,
     /// `tools/call`
     Call,
+    /// `tools/call` that says nothing in its arguments
+    BareCall,
+    /// `tools/call` with an argument that is no text
+    TypedCall,
 }
 
 /// An odd request: what is odd, and how a well-formed one becomes it.
@@ -28,7 +31,7 @@ struct Odd {
     about: About,
     /// Whether it can carry the `_meta` that a modern request needs.
     keeps_meta: bool,
-    bend: fn(&mut Value, &str),
+    bend: fn(&mut Value, &Chosen),
 }
 
 const ODD: &[Odd] = &[
@@ -56,25 +59,25 @@ const ODD: &[Odd] = &[
     Odd { name: "a byte-order mark", about: About::List, keeps_meta: true, bend: |_, _| {} },
     Odd {
         name: "arguments: []",
-        about: About::Call,
+        about: About::BareCall,
         keeps_meta: true,
         bend: |m, _| m["params"]["arguments"] = json!([]),
     },
     Odd {
         name: "arguments: null",
-        about: About::Call,
+        about: About::BareCall,
         keeps_meta: true,
         bend: |m, _| m["params"]["arguments"] = json!(null),
     },
     Odd {
-        name: "arguments: \"{}\", as text",
+        name: "arguments as JSON text",
         about: About::Call,
         keeps_meta: true,
-        bend: |m, _| m["params"]["arguments"] = json!("{}"),
+        bend: |m, tool| m["params"]["arguments"] = json!(tool.arguments.to_string()),
     },
     Odd {
         name: "no arguments",
-        about: About::Call,
+        about: About::BareCall,
         keeps_meta: true,
         bend: |m, _| drop(take(&mut m["params"], "arguments")),
     },
@@ -84,10 +87,20 @@ const ODD: &[Odd] = &[
         keeps_meta: true,
         bend: |m, tool| {
             let meta = take(&mut m["params"], "_meta");
-            m["method"] = json!(tool);
-            m["params"] = json!({});
+            m["method"] = json!(tool.name);
+            m["params"] = tool.arguments.clone();
             if let Some(meta) = meta {
                 m["params"]["_meta"] = meta;
+            }
+        },
+    },
+    Odd {
+        name: "a number or flag as text",
+        about: About::TypedCall,
+        keeps_meta: true,
+        bend: |m, tool| {
+            if let Some((name, value)) = &tool.typed {
+                m["params"]["arguments"][name] = json!(value.to_string());
             }
         },
     },
@@ -97,28 +110,23 @@ fn take(value: &mut Value, name: &str) -> Option<Value> {
     value.as_object_mut().and_then(|o| o.shift_remove(name))
 }
 
-/// Tries every odd request.
-pub(super) async fn try_all(wire: &Wire<'_>, tools: &ToolSet, harmless: Option<&str>) -> Vec<Shape> {
+/// Tries every odd request, those that call a tool with `tool`; or says why not.
+pub(super) async fn try_all(wire: &Wire<'_>, tools: &ToolSet, tool: &Result<Chosen, String>) -> Vec<Shape> {
     let mut tried = Vec::with_capacity(ODD.len());
     for odd in ODD {
-        tried.push(try_one(wire, tools, odd, harmless).await);
+        tried.push(try_one(wire, tools, odd, tool).await);
     }
     tried
 }
 
-async fn try_one(wire: &Wire<'_>, tools: &ToolSet, odd: &Odd, harmless: Option<&str>) -> Shape {
-    let untried =
-        |why| Shape { name: odd.name, direct: Verdict::Untried(why), rules: vec![], repaired: None };
-    if wire.is_modern() && !odd.keeps_meta {
-        return untried(NOT_MODERN);
-    }
-    let (method, name, params) = match (&odd.about, harmless) {
-        (About::List, _) => ("tools/list", None, json!({})),
-        (About::Call, Some(tool)) => ("tools/call", Some(tool), json!({"name": tool, "arguments": {}})),
-        (About::Call, None) => return untried(NO_TOOL),
+async fn try_one(wire: &Wire<'_>, tools: &ToolSet, odd: &Odd, tool: &Result<Chosen, String>) -> Shape {
+    let (mut message, tool) = match plain(wire, odd, tool) {
+        Ok(plain) => plain,
+        Err(why) => {
+            return Shape { name: odd.name, direct: Verdict::Untried(why), rules: vec![], repaired: None };
+        }
     };
-    let mut message = wire.message(method, params);
-    (odd.bend)(&mut message, name.unwrap_or_default());
+    (odd.bend)(&mut message, &tool);
     let mut body = message.to_string();
     if odd.name.contains("byte-order mark") {
         body.insert(0, '\u{feff}');
@@ -132,13 +140,39 @@ async fn try_one(wire: &Wire<'_>, tools: &ToolSet, odd: &Odd, harmless: Option<&
     Shape { name: odd.name, direct, rules, repaired }
 }
 
+/// The well-formed request that an odd one is bent from, or why there is none.
+fn plain(wire: &Wire<'_>, odd: &Odd, tool: &Result<Chosen, String>) -> Result<(Value, Chosen), String> {
+    if wire.is_modern() && !odd.keeps_meta {
+        return Err(NOT_MODERN.to_owned());
+    }
+    if let About::List = odd.about {
+        let none = Chosen { name: String::new(), arguments: json!({}), typed: None };
+        return Ok((wire.message("tools/list", json!({})), none));
+    }
+    let tool = tool.clone()?;
+    match odd.about {
+        About::BareCall if tool.arguments != json!({}) => Err(format!("'{}' needs arguments", tool.name)),
+        About::TypedCall if tool.typed.is_none() => Err(format!("'{}' takes no number or flag", tool.name)),
+        _ => Ok((call(wire, &tool), tool)),
+    }
+}
+
+fn call(wire: &Wire<'_>, tool: &Chosen) -> Value {
+    wire.message("tools/call", json!({"name": tool.name, "arguments": tool.arguments}))
+}
+
+/// The same call without anything odd.
+pub(super) async fn call_plainly(wire: &Wire<'_>, tool: &Chosen) -> Verdict {
+    ask(wire, call(wire, tool).to_string().into()).await
+}
+
 /// Sends a body with the headers that mirror what it says.
 async fn ask(wire: &Wire<'_>, body: Bytes) -> Verdict {
     let (method, name) = match message::parse(&body) {
         Ok(Body::Object(m)) => {
             (m.method.as_deref().unwrap_or_default().to_owned(), m.name.as_deref().map(str::to_owned))
         }
-        _ => return Verdict::Untried("the request is not one message"),
+        _ => return Verdict::Untried("the request is not one message".to_owned()),
     };
     match wire.post(body, &method, name.as_deref()).await {
         Ok(answer) => match answer.outcome {

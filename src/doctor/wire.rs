@@ -54,12 +54,20 @@ pub(super) struct Wire<'a> {
     version: Option<String>,
     modern: bool,
     session: Option<HeaderValue>,
+    /// Another path than the URL's.
+    path: Option<PathAndQuery>,
     next: AtomicU64,
 }
 
 impl<'a> Wire<'a> {
     pub(super) fn new(upstream: &'a dyn Upstream, timeout: Duration) -> Self {
-        Self { upstream, timeout, version: None, modern: false, session: None, next: AtomicU64::new(1) }
+        let next = AtomicU64::new(1);
+        Self { upstream, timeout, version: None, modern: false, session: None, path: None, next }
+    }
+
+    /// Another path of the same server.
+    pub(super) fn at(&self, path: PathAndQuery) -> Self {
+        Self { path: Some(path), ..Self::new(self.upstream, self.timeout) }
     }
 
     /// The same server, spoken to in this modern revision.
@@ -92,6 +100,7 @@ impl<'a> Wire<'a> {
         let session = Self {
             version: agreed.or_else(|| Some(version.to_owned())),
             session: answer.session.clone(),
+            path: self.path.clone(),
             ..Self::new(self.upstream, self.timeout)
         };
         if matches!(answer.outcome, Some(Ok(_))) {
@@ -191,9 +200,8 @@ impl<'a> Wire<'a> {
     /// Whether a JSON document is at `path` of the server.
     pub(super) async fn has_json(&self, path: &str) -> bool {
         let Ok(path) = path.parse::<PathAndQuery>() else { return false };
-        let mut request = self.base(Method::GET, Bytes::new());
+        let mut request = self.at(path).base(Method::GET, Bytes::new());
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        request.extensions_mut().insert(ForwardPath(path));
         let Ok(Ok(response)) = tokio::time::timeout(self.timeout, self.upstream.call(request)).await else {
             return false;
         };
@@ -212,6 +220,9 @@ impl<'a> Wire<'a> {
     fn base(&self, method: Method, body: Bytes) -> Request<Bytes> {
         let mut request = Request::new(body);
         *request.method_mut() = method;
+        if let Some(path) = &self.path {
+            request.extensions_mut().insert(ForwardPath(path.clone()));
+        }
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         if let Some(version) = self.version.as_deref() {

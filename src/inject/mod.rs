@@ -3,10 +3,13 @@
 //!
 //! Invariant: what the workload says itself is kept, and a pod that has the sidecar is left as it is.
 
+mod objects;
 pub mod webhook;
 pub mod yaml;
 
 use serde_json::{Value, json};
+
+pub use objects::object;
 
 /// The patch of `deploy/kubernetes/component`: a Deployment with nothing but what is added.
 const SIDECAR: &str = include_str!("../../deploy/kubernetes/component/sidecar.yaml");
@@ -51,12 +54,14 @@ pub enum Outcome {
         /// The server's container.
         server: String,
         /// What the user should know of it.
-        warning: Option<String>,
+        warnings: Vec<String>,
     },
     /// It has one already.
     There,
     /// Its label says `off`.
     Off,
+    /// It has containers, and is of a kind that is not known here.
+    Unknown,
     /// It cannot be done, and why.
     Impossible(String),
 }
@@ -122,10 +127,11 @@ impl Sidecar {
             Ok(server) => server,
             Err(why) => return Outcome::Impossible(why),
         };
-        let warning = self.keep_up(&mut template["spec"]["containers"][server]);
+        let mut warnings = self.taken_ports(&template["spec"]);
+        warnings.extend(self.keep_up(&mut template["spec"]["containers"][server]));
         let server = template["spec"]["containers"][server]["name"].as_str().unwrap_or_default().to_owned();
         self.put(template);
-        Outcome::Added { server, warning }
+        Outcome::Added { server, warnings }
     }
 
     /// The place of the server's container.
@@ -139,6 +145,28 @@ impl Sidecar {
                 .position(|container| container["name"] == name)
                 .ok_or_else(|| format!("it has no container '{name}', which {CONTAINER} names")),
         }
+    }
+
+    /// Containers of a pod share its ports: whoever comes second cannot listen.
+    fn taken_ports(&self, spec: &Value) -> Vec<String> {
+        let of = |container: &Value| {
+            let ports = container["ports"].as_array().into_iter().flatten();
+            ports.filter_map(|port| port["containerPort"].as_u64()).collect::<Vec<_>>()
+        };
+        let ours = of(&self.container);
+        let containers =
+            ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+        let taken = containers
+            .flatten()
+            .flat_map(|container| of(container).into_iter().map(move |port| (container, port)));
+        let warn = |(container, port): (&Value, u64)| {
+            format!(
+                "container {} names port {port}, which the gateway listens on: one of them will not start; \
+                 move the container's, a container port cannot be used twice in a pod",
+                container["name"]
+            )
+        };
+        taken.filter(|(_, port)| ours.contains(port)).map(warn).collect()
     }
 
     /// Lets the server outlive the calls in flight, unless it has its own way of stopping.
@@ -184,34 +212,6 @@ fn part(text: &str, pointer: &str) -> Value {
     documents[0].pointer_mut(pointer).map(Value::take).expect("a test finds the parts of those files")
 }
 
-/// Adds the sidecar to every pod template of an object, and says of each what became of it.
-pub fn object(sidecar: &Sidecar, object: &mut Value) -> Vec<(String, Outcome)> {
-    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-    if let Some(items) =
-        object.get_mut("items").filter(|_| kind.ends_with("List")).and_then(Value::as_array_mut)
-    {
-        return items.iter_mut().flat_map(|item| self::object(sidecar, item)).collect();
-    }
-    let pointer = match kind.as_str() {
-        "Pod" => "",
-        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => {
-            "/spec/template"
-        }
-        "CronJob" => "/spec/jobTemplate/spec/template",
-        _ => return Vec::new(),
-    };
-    let name = format!("{kind}/{}", object["metadata"]["name"].as_str().unwrap_or("?"));
-    // As the component, which sees the workload's labels, and the webhook, which sees the pod's.
-    let off = object["metadata"]["labels"][LABEL] == "off";
-    let server = object["metadata"]["annotations"][CONTAINER].as_str().map(str::to_owned);
-    let outcome = match object.pointer_mut(pointer) {
-        _ if off => Outcome::Off,
-        Some(template) => sidecar.add_before(server.as_deref(), template),
-        None => Outcome::Impossible("it has no pod template".to_owned()),
-    };
-    vec![(name, outcome)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn what_the_pod_says_is_kept() {
         let mut pod = pod();
-        assert_eq!(add(&mut pod), Outcome::Added { server: "server".into(), warning: None });
+        assert_eq!(add(&mut pod), Outcome::Added { server: "server".into(), warnings: vec![] });
         assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 90);
         assert_eq!(pod["metadata"]["annotations"]["prometheus.io/port"], "1");
         assert_eq!(pod["metadata"]["annotations"]["prometheus.io/path"], "/metrics");
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(add(&mut off), Outcome::Off);
         let mut second = pod();
         second["metadata"]["annotations"][CONTAINER] = json!("cache");
-        assert_eq!(add(&mut second), Outcome::Added { server: "cache".into(), warning: None });
+        assert_eq!(add(&mut second), Outcome::Added { server: "cache".into(), warnings: vec![] });
         let mut none = pod();
         none["metadata"]["annotations"][CONTAINER] = json!("nobody");
         let before = none.clone();
@@ -268,15 +268,15 @@ mod tests {
         let mut outer = json!({"kind": "Deployment", "metadata": {"name": "d", "annotations": {CONTAINER: "cache"}},
             "spec": {"template": pod()}});
         let added = object(&Sidecar::new(&Names::default()), &mut outer);
-        assert_eq!(added[0].1, Outcome::Added { server: "cache".into(), warning: None });
+        assert_eq!(added[0].1, Outcome::Added { server: "cache".into(), warnings: vec![] });
     }
 
     #[test]
     fn an_own_way_of_stopping_is_kept_and_warned_of() {
         let mut pod = pod();
         pod["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"exec": {"command": ["a"]}}});
-        let Outcome::Added { warning: Some(warning), .. } = add(&mut pod) else { panic!("it warns") };
-        assert!(warning.contains("22"), "{warning}");
+        let Outcome::Added { warnings, .. } = add(&mut pod) else { panic!("it is added") };
+        assert!(warnings.len() == 1 && warnings[0].contains("22"), "{warnings:?}");
         assert_eq!(pod["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][0], "a");
     }
 
@@ -295,28 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_workload_is_known() {
-        let sidecar = Sidecar::new(&Names::default());
-        let template = json!({"spec": {"containers": [{"name": "c"}]}});
-        let mut list = json!({"kind": "List", "items": [
-            {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": template}},
-            {"kind": "CronJob", "metadata": {"name": "j"}, "spec": {"jobTemplate": {"spec": {"template": template}}}},
-            {"kind": "ConfigMap", "metadata": {"name": "m"}},
-            {"kind": "StatefulSet", "metadata": {"name": "o", "labels": {"smartgate": "off"}}, "spec": {"template": template}},
-            {"kind": "Job", "metadata": {"name": "e"}, "spec": {}}]});
-        let outcomes = object(&sidecar, &mut list);
-        let added = || Outcome::Added { server: "c".into(), warning: None };
-        let no = Outcome::Impossible("it has no pod template".into());
-        let of = |name: &str, outcome| (name.to_owned(), outcome);
-        assert_eq!(
-            outcomes,
-            [
-                of("Deployment/d", added()),
-                of("CronJob/j", added()),
-                of("StatefulSet/o", Outcome::Off),
-                of("Job/e", no)
-            ]
-        );
-        assert_eq!(list["items"][2], json!({"kind": "ConfigMap", "metadata": {"name": "m"}}));
+    fn ports_that_are_taken_are_warned_of() {
+        let mut pod = pod();
+        pod["spec"]["containers"][1]["ports"] = json!([{"containerPort": 80}, {"containerPort": 9787}]);
+        let Outcome::Added { warnings, .. } = add(&mut pod) else { panic!("it is added") };
+        assert!(warnings.len() == 1 && warnings[0].contains("\"cache\" names port 9787"), "{warnings:?}");
     }
 }

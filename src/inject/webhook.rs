@@ -65,16 +65,17 @@ impl Webhook {
         tracing::info!(pod = name, namespace = request["namespace"].as_str(), ?outcome, "reviewed");
         let mut response = json!({"uid": uid, "allowed": true});
         match outcome {
-            Outcome::Added { warning, .. } => {
+            Outcome::Added { warnings, .. } => {
                 let patch =
                     serde_json::to_vec(&json_patch::diff(&before, &after)).map_err(|e| e.to_string())?;
                 response["patchType"] = "JSONPatch".into();
                 response["patch"] = STANDARD.encode(patch).into();
-                if let Some(warning) = warning {
-                    response["warnings"] = json!([format!("smartgate: {warning}")]);
+                if !warnings.is_empty() {
+                    let told = warnings.iter().map(|warning| format!("smartgate: {warning}"));
+                    response["warnings"] = told.collect::<Vec<_>>().into();
                 }
             }
-            Outcome::There | Outcome::Off => {}
+            Outcome::There | Outcome::Off | Outcome::Unknown => {}
             Outcome::Impossible(why) => {
                 response["allowed"] = false.into();
                 response["status"] =

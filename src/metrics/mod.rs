@@ -4,6 +4,7 @@
 
 mod calls;
 mod exemplar;
+mod keys;
 mod labels;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::{
     bridge::face::Remembered,
 };
 
+pub use keys::Level;
 /// `Content-Type` of [`Metrics::encode`].
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
@@ -49,6 +51,8 @@ impl fmt::Debug for Refresh {
 pub struct Metrics {
     registry: Registry,
     calls: Mutex<calls::Calls>,
+    keys: Mutex<keys::Keys>,
+    budgets: keys::Budgets,
     rate_limited: Named<1, Counter>,
     reloads: Named<1, Counter>,
     http_refused: Named<1, Counter>,
@@ -110,6 +114,8 @@ impl Metrics {
         r.register("smartgate_build", "The running version", build);
         Self {
             calls: Mutex::new(calls::Calls::new(&mut r)),
+            keys: Mutex::new(keys::Keys::new(&mut r)),
+            budgets: keys::Budgets::new(&mut r),
             rate_limited: add(&mut r, "smartgate_rate_limited", "Calls refused by a limit, by wall"),
             reloads: add(&mut r, "smartgate_reloads", "Configuration reloads by result"),
             http_refused: add(&mut r, "smartgate_http_refused", "Requests that the HTTP parser refused"),
@@ -154,6 +160,12 @@ impl Metrics {
     /// Counts a finished call, its repairs and its durations.
     pub fn observe(&self, record: &Record) {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).observe(record);
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).observe(record);
+    }
+
+    /// Where the budgets of all keys stand; those that are not named any more are forgotten.
+    pub fn budgets(&self, levels: impl Iterator<Item = Level>) {
+        self.budgets.set(levels);
     }
 
     /// A limit refused a call; `wall` names it as in `error.data.wall`.

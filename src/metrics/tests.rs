@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::*;
-use crate::audit::record::{Attempt, Client, Outcome, Payload};
+use crate::audit::record::{Attempt, Client, Failure, Outcome, Payload};
 
 fn call(method: &str, tool: Option<&str>, outcome: Outcome) -> Record {
     let attempt = Attempt {
@@ -153,6 +153,51 @@ fn a_flood_of_invented_names_stays_within_bounds() {
     assert_eq!(calls.clone().map(|(_, v)| v).sum::<f64>(), 5_001.0);
     assert!(calls.count() <= 201);
     assert!(samples.len() < 5 * 2_001 * 17, "{} samples", samples.len());
+}
+
+#[test]
+fn calls_and_refusals_are_counted_by_key() {
+    let metrics = Metrics::new();
+    let of = |key: Option<&str>, outcome, reason: Option<&'static str>| {
+        let mut record = call("tools/call", Some("x"), outcome);
+        record.principal = key.map(Into::into);
+        record.error =
+            reason.map(|reason| Failure { reason: Some(reason), code: None, message: String::new() });
+        metrics.observe(&record);
+    };
+    of(Some("ada"), Outcome::Ok, None);
+    of(Some("ada"), Outcome::Rejected, Some("rate_limited"));
+    of(Some("bob"), Outcome::Rejected, Some("budget_exhausted"));
+    of(None, Outcome::Rejected, Some("unauthenticated"));
+    let samples = samples(&metrics);
+    assert_eq!(samples[r#"smartgate_key_calls_total{key="ada",outcome="ok"}"#], 1.0);
+    assert_eq!(samples[r#"smartgate_key_calls_total{key="ada",outcome="rejected"}"#], 1.0);
+    assert_eq!(samples[r#"smartgate_key_refusals_total{key="ada",reason="rate_limited"}"#], 1.0);
+    assert_eq!(samples[r#"smartgate_key_refusals_total{key="bob",reason="budget_exhausted"}"#], 1.0);
+    assert_eq!(samples.keys().filter(|k| k.starts_with("smartgate_key_")).count(), 5);
+    for n in 0..1_000 {
+        of(Some(&format!("key{n}")), Outcome::Ok, None);
+    }
+    let samples = self::samples(&metrics);
+    let keys = samples.iter().filter(|(k, _)| k.starts_with("smartgate_key_calls_total"));
+    assert!(keys.clone().count() <= 202);
+    assert_eq!(keys.map(|(_, v)| v).sum::<f64>(), 1_003.0);
+}
+
+#[test]
+fn budgets_are_those_of_the_keys_that_are_there() {
+    let metrics = Metrics::new();
+    let level = |key: &str, used| Level { key: key.into(), unit: "tokens", window: "day", limit: 10, used };
+    metrics.budgets([level("ada", 3), level("bob", 12)].into_iter());
+    let samples = samples(&metrics);
+    assert_eq!(samples[r#"smartgate_key_budget_used{key="bob",unit="tokens",window="day"}"#], 12.0);
+    assert_eq!(samples[r#"smartgate_key_budget_limit{key="ada",unit="tokens",window="day"}"#], 10.0);
+    metrics.budgets([level("ada", 4)].into_iter());
+    let samples = self::samples(&metrics);
+    assert_eq!(samples[r#"smartgate_key_budget_used{key="ada",unit="tokens",window="day"}"#], 4.0);
+    assert!(!samples.keys().any(|k| k.contains("bob")));
+    metrics.budgets((0..1_000).map(|n| level(&n.to_string(), 0)));
+    assert_eq!(self::samples(&metrics).keys().filter(|k| k.starts_with("smartgate_key_budget")).count(), 400);
 }
 
 /// What `promtool check metrics` asks of the text: help and type before the samples of each family, counters

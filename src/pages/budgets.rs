@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{policy::budget::rfc3339, snapshot::Snapshot};
+use crate::{metrics::Level, policy::budget::rfc3339, snapshot::Snapshot};
 
 /// One wall of one key. `used + held + remaining = limit`.
 #[derive(Debug, Serialize)]
@@ -40,4 +40,15 @@ pub(super) fn bars(snapshot: &Snapshot) -> Vec<Bar> {
             })
         })
         .collect()
+}
+
+/// The same as metrics tell it.
+pub(super) fn levels(snapshot: &Snapshot) -> impl Iterator<Item = Level> {
+    bars(snapshot).into_iter().map(|bar| Level {
+        key: bar.key.into(),
+        unit: bar.unit,
+        window: bar.window,
+        limit: bar.limit,
+        used: bar.used + bar.over_by,
+    })
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use super::Pages;
+use super::{Pages, budgets};
 use crate::{
     audit::{ExporterState, JournalState, Proof},
     metrics::Metrics,
@@ -120,6 +120,7 @@ pub fn refresh(gateway: &Gateway, metrics: &Metrics) {
     for member in together.iter().flat_map(|all| &all.members) {
         metrics.breaker(&member.name.as_str().into(), member.breaker);
     }
+    metrics.budgets(budgets::levels(&snapshot));
 }
 
 fn upstream(state: &State) -> Part {

@@ -22,7 +22,7 @@ from harness import ROOT, Failed, Skipped, check, listening, wait_until  # noqa:
 from readme_demo import COMMAND_SECONDS, Shell, loopback_up, matches, too_long  # noqa: E402
 from tools import tool  # noqa: E402
 
-NAMES = ("concepts", "how-to", "hosts", "tuning", "comparison", "deploy", "runbook", "security", "troubleshooting")
+NAMES = ("concepts", "how-to", "hosts", "tuning", "comparison", "deploy", "doctor", "metrics", "runbook", "security", "troubleshooting")
 BLOCK = re.compile(r"^(<!-- not run: ([^\n]+) -->\n)?```console\n(.*?)^```", re.S | re.M)
 NEEDED = {"a cluster", "an image engine", "systemd as the first process"}
 ADMIN = 9787

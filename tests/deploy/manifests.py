@@ -4,7 +4,7 @@ adds the sidecar to Deployments that know nothing of it."""
 import pathlib
 import tomllib
 
-from harness import check, run
+from harness import ROOT, check, run
 from tools import DEPLOY, documents, judge_pod, one, output, tool, validate
 
 KUBERNETES = DEPLOY / "kubernetes"
@@ -114,7 +114,18 @@ def schemas_refuse(bench):
     check(run([tool("kubernetes-validate"), "--strict", file])[0] != 0, "a port that is a word was taken")
 
 
+def example(bench):
+    """config/sidecar.toml fits the pods that the component and the chart make."""
+    config = tomllib.loads((ROOT / "config/sidecar.toml").read_text())
+    judge_pod(one(documents(kustomize(KUBERNETES / "base")), "Deployment")["spec"]["template"]["spec"], config)
+    inside = ("/etc/smartgate-keys/", "/var/lib/smartgate/")
+    paths = [*config["server"]["tls"].values(), config["storage"]["path"], config["audit"]["journal"]["path"]]
+    paths += [key["file"] for key in config["keys"] if "file" in key]
+    check(all(path.startswith(inside) for path in paths), f"paths are {paths}")
+
+
 def tests(bench):
     yield "kubernetes/schemas-refuse-what-is-wrong", lambda: schemas_refuse(bench)
     yield "kubernetes/base", lambda: base(bench)
     yield "kubernetes/component-adds-the-sidecar-to-any-deployment", lambda: component(bench)
+    yield "kubernetes/the-example-configuration-fits-the-pods", lambda: example(bench)

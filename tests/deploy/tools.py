@@ -13,6 +13,7 @@ TOOLS = ROOT / ".tools"
 PLACES = {
     "hadolint": TOOLS / "deploy/bin/hadolint",
     "kubernetes-validate": TOOLS / "deploy/bin/kubernetes-validate",
+    "taplo": TOOLS / "deploy/bin/taplo",
     "kubectl": TOOLS / "kubernetes/kubectl",
     "helm": TOOLS / "kubernetes/helm",
     "promtool": TOOLS / "prometheus/usr/bin/promtool",
@@ -23,8 +24,10 @@ VERSIONS = ("1.29.1", "1.37.0")
 
 def tool(name):
     """A tool that runs here."""
-    path = PLACES.get(name) or shutil.which(name)
-    if not path or not pathlib.Path(path).exists() or not runs(path, name):
+    path = PLACES.get(name)
+    if not path or not pathlib.Path(path).exists():
+        path = shutil.which(name)
+    if not path or not runs(path, name):
         raise Skipped(f"{name} is not to be had here")
     return path
 

@@ -36,15 +36,20 @@ fn strict(seen: &Seen) -> Reply {
             seen,
             &json!({"tools": [
                 {"name": "erase", "inputSchema": {"type": "object"}},
-                {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+                {"name": "look", "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+                    "annotations": {"readOnlyHint": true}},
             ]}),
         ),
-        "tools/call" if params["name"] == "look" && params["arguments"].is_object() => {
+        "tools/call" if params["name"] == "look" && takes(&params["arguments"]) => {
             result(seen, &json!({"content": []}))
         }
         "tools/list" | "tools/call" => error(seen, -32602, "no"),
         _ => error(seen, -32601, "no"),
     }
+}
+
+fn takes(arguments: &Value) -> bool {
+    arguments.is_object() && arguments.get("n").is_none_or(Value::is_u64)
 }
 
 async fn doctor(args: &[&str]) -> Output {
@@ -67,8 +72,11 @@ async fn a_strict_server_is_examined_without_touching_it() {
     assert_eq!(report["tools"], 2);
     assert_eq!(report["transports"]["streamable_http"], "json");
     assert_eq!(report["transports"]["get_stream"], false);
+    assert_eq!(report["eras"], json!(["legacy"]));
+    assert_eq!(report["called"], json!({"tool": "look", "arguments": {}, "plain": "works"}));
+    assert!(report["latency_ms"]["median"].is_number());
     let shapes = report["shapes"].as_array().unwrap();
-    assert_eq!(shapes.len(), 12);
+    assert_eq!(shapes.len(), 13);
     for shape in shapes {
         assert!(shape["direct"].as_str().unwrap().starts_with("refused"), "{shape}");
         assert_eq!(shape["repaired"], "works", "{shape}");
@@ -79,10 +87,79 @@ async fn a_strict_server_is_examined_without_touching_it() {
 
     let people = text(&doctor(&[&server.url(), "--header", SCRIPT]).await);
     assert!(
-        people.contains("12 odd requests refused by the server; 12 of them work through the gateway"),
+        people.contains("13 odd requests refused by the server; 13 of them work through the gateway"),
         "{people}"
     );
-    assert!(people.contains("2025-06-18 yes"), "{people}");
+    for row in
+        ["2025-06-18 yes", "eras           legacy", "called         look {}: works", "OAuth  ", "latency  "]
+    {
+        assert!(people.contains(row), "{row} is missing in {people}");
+    }
+}
+
+/// Tools that need arguments, one of them destructive.
+fn needy(seen: &Seen) -> Reply {
+    let params = &seen.json()["params"];
+    let needs = json!({"type": "object", "properties": {"id": {"type": "integer", "minimum": 3}}, "required": ["id"]});
+    match seen.rpc().as_str() {
+        "tools/list" => result(
+            seen,
+            &json!({"tools": [
+                {"name": "erase", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": true}},
+                {"name": "write", "inputSchema": {"type": "object"}},
+                {"name": "find", "inputSchema": needs, "annotations": {"readOnlyHint": true}},
+            ]}),
+        ),
+        "tools/call" if params["name"] == "write" => result(seen, &json!({"content": []})),
+        "tools/call" if params["arguments"]["id"].as_u64().is_some_and(|id| id >= 3) => {
+            result(seen, &json!({"content": []}))
+        }
+        "tools/call" => error(seen, -32602, "id is missing"),
+        _ => strict(seen),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_needs_arguments_gets_the_smallest_valid_ones() {
+    let server = Fake::start(|seen| async move { needy(&seen) }).await;
+    let output = doctor(&[&server.url(), "--json", "--header", SCRIPT]).await;
+    let report: Value = serde_json::from_str(&text(&output)).unwrap();
+    assert_eq!(report["called"], json!({"tool": "find", "arguments": {"id": 3}, "plain": "works"}));
+    let direct = |name: &str| {
+        let shapes = report["shapes"].as_array().unwrap();
+        let shape = shapes.iter().find(|s| s["request"] == name).unwrap();
+        (shape["direct"].as_str().unwrap().to_owned(), shape["repaired"].clone())
+    };
+    for name in ["arguments: []", "arguments: null", "no arguments"] {
+        assert_eq!(direct(name).0, "not tried: 'find' needs arguments");
+    }
+    for name in ["arguments as JSON text", "a tool's name as method", "a number or flag as text"] {
+        assert!(direct(name).0.starts_with("refused") && direct(name).1 == "works", "{name}: {report:#}");
+    }
+
+    let chosen = doctor(&[&server.url(), "--header", SCRIPT, "--tool", "write"]).await;
+    assert!(text(&chosen).contains("called         write {}: works"), "{}", text(&chosen));
+    let refused = doctor(&[&server.url(), "--header", SCRIPT, "--tool", "erase"]).await;
+    assert!(text(&refused).contains("not tried: 'erase' is annotated destructive"), "{}", text(&refused));
+    let called = |seen: &Seen| seen.json()["params"]["name"] == "erase" || seen.rpc() == "erase";
+    assert!(!server.calls().iter().any(called), "a destructive tool was called");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_path_is_told_with_what_to_try() {
+    let at_mcp =
+        |seen: Seen| async move { if seen.uri.path() == "/mcp" { strict(&seen) } else { status(404) } };
+    let server = Fake::start(at_mcp).await;
+    let wrong = server.url().replace("/mcp", "/wrong");
+    let output = doctor(&[&wrong, "--header", SCRIPT]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let told = "HTTP 404 and no JSON-RPC response; nothing speaks MCP at /wrong, but at /mcp something does";
+    assert!(text(&output).contains(told), "{}", text(&output));
+
+    let empty = Fake::start(|_| async { status(404) }).await;
+    let output = doctor(&[&empty.url(), "--header", SCRIPT]).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("nor at /sse, /: look up the path"), "{}", text(&output));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,8 @@ mod docs;
 mod doctor;
 mod gateway;
 mod index;
+mod init;
 mod io;
+mod listings;
 mod support;
 mod tools;

@@ -104,8 +104,31 @@ def tools():
 
 
 def keys():
-    refusals = 'error_type=~"rate_limited|budget_exhausted|forbidden"'
+    calls, refusals = "smartgate_key_calls_total", "smartgate_key_refusals_total"
+    used, limit = (f"sum by (key, unit, window) (smartgate_key_budget_{what}{{{ME}}})" for what in ("used", "limit"))
     return "Keys and budgets", [
+        [
+            graph("Calls by key", "reqps", (f"topk(15, {rate(calls, by='key')})", "{{key}}")),
+            graph(
+                "Refused calls by key and reason",
+                "reqps",
+                (f"topk(15, {rate(refusals, by='key,reason')})", "{{key}} {{reason}}"),
+                help="docs/errors.md has the reasons.",
+            ),
+        ],
+        [
+            graph(
+                "Budget used, of what there is",
+                "percentunit",
+                (f"{used} / {limit}", "{{key}} {{unit}}/{{window}}"),
+                help="Of all gateways shown together: budgets are each gateway's own.",
+            ),
+            table(
+                "Calls of keys in the time shown",
+                f"sum by (key, outcome) (increase({calls}{{{ME}}}[$__range])) > 0",
+                {"key": "Key", "outcome": "Outcome", "Value": "Calls"},
+            ),
+        ],
         [
             graph(
                 "Refused by limits",
@@ -114,16 +137,13 @@ def keys():
                 help="key and tool are rates of a key, address is the rate without keys, concurrency the places in flight.",
             ),
             graph(
-                "Refused calls by reason", "reqps", (rate(SERVER + "_count", refusals, "error_type"), "{{error_type}}")
-            ),
-        ],
-        [
-            graph(
                 "Turned away unread",
                 "reqps",
                 (rate(CALLS, 'outcome="rejected",method=""'), "requests"),
                 help="Wrong or missing keys, foreign origins, unknown paths: the journal says which.",
             ),
+        ],
+        [
             graph(
                 "Budget exhausted by tool",
                 "reqps",
@@ -135,7 +155,7 @@ def keys():
                 "Refused calls with their key",
                 '{ span.smartgate.outcome = "rejected" } '
                 "| select(span.smartgate.principal, span.smartgate.error.reason, span.gen_ai.tool.name)",
-                help="Keys are in the spans, not in the metrics.",
+                help="Each with its trace; the counts by key are above.",
             )
         ],
         [

@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum};
 
 use super::{
     filters::{Filters, journals},
-    rows::{Printer, tell},
+    rows::{Printer, nothing, tell},
 };
 use crate::{
     audit::query::{Journals, Order},
@@ -59,9 +59,10 @@ pub(super) fn run(args: Args) -> ExitCode {
         Err(why) => return usage(&why),
     };
     let mut printer = Printer::new(args.json);
-    let mut printed = Ok(());
+    let (mut printed, mut empty) = (Ok(()), true);
     let limit = (args.limit > 0).then_some(args.limit);
     let found = journals.find(&filter, order, limit, |row| {
+        empty = false;
         printed = printer.row(&row);
         if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -73,6 +74,9 @@ pub(super) fn run(args: Args) -> ExitCode {
     journals.keep_indexes();
     if done.is_ok() {
         tell(&broken);
+        if empty {
+            nothing();
+        }
     }
     exit(&done)
 }

@@ -68,6 +68,11 @@ pub(in crate::cli) fn tell(broken: &Broken) {
     }
 }
 
+/// Says that there is nothing to list, on stderr: silence would leave it open whether anything was looked at.
+pub(super) fn nothing() {
+    eprintln!("smartgate: no record of the journal fits");
+}
+
 fn cells(entry: &Entry<'_>) -> Vec<Cell> {
     let text = |t: Option<&str>| Cell::new(t.unwrap_or(NONE));
     let outcome = entry.outcome.as_deref();

@@ -7,7 +7,7 @@ use clap::Parser;
 use super::{
     filters::{Filters, journals},
     query::exit,
-    rows::{Printer, tell},
+    rows::{Printer, nothing, tell},
 };
 use crate::{
     audit::query::{Entry, Filter, Follower, Journals, Order, Row},
@@ -63,6 +63,9 @@ pub(super) fn run(args: Args) -> ExitCode {
     };
     let mut printer = Printer::new(args.json);
     let printed = last.iter().rev().try_for_each(|row| printer.row(row)).and_then(|()| printer.flush());
+    if last.is_empty() {
+        nothing();
+    }
     if printed.is_err() || !args.follow {
         tell(&broken);
         return exit(&printed);

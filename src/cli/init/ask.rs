@@ -3,31 +3,36 @@
 
 use std::io::{self, BufRead, Write};
 
-use super::Answers;
+use super::{Answers, Refusal, collector};
 
-/// Asks what no flag has said.
-pub(super) fn rest(answers: &mut Answers, from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
-    let mut talk = Talk { from, to };
+/// Asks what no flag has said. A wrong answer is asked again if the user is `patient`, at a terminal; from a pipe the next
+/// line would be the answer to another question.
+pub(super) fn rest(
+    answers: &mut Answers,
+    patient: bool,
+    from: &mut impl BufRead,
+    to: &mut impl Write,
+) -> Result<(), Refusal> {
+    let mut talk = Talk { patient, from, to };
     if answers.upstreams.is_empty() && !answers.builtin {
-        talk.say("Which MCP servers stand behind the gateway? A URL, or the command that runs one;")?;
-        talk.say("NAME= before it names it. One on each line; an empty line ends.")?;
-        while let Some(line) = talk.ask("server")? {
-            if let Err(why) = answers.add(&line) {
-                talk.say(&why)?;
-            }
-        }
+        talk.say("Which MCP servers stand behind the gateway? A URL, such as http://127.0.0.1:3001/mcp, or the command")?;
+        talk.say("that runs one, such as uvx mcp-server-time; NAME= before it names it. One on each line; an empty line ends.")?;
+        while talk.until_good("server", |line| answers.add(line))?.is_some() {}
         let default = answers.upstreams.is_empty();
         answers.builtin = talk.yes("The built-in tools (fetch, search, memory and others) too?", default)?;
     }
     if answers.listen.is_none() && talk.yes("Will clients on other machines call it?", false)? {
-        answers.listen = Some("0.0.0.0:8787".to_owned());
+        answers.listen = Some(([0, 0, 0, 0], 8787).into());
     }
     if answers.keys.is_empty() && (answers.is_open() || talk.yes("Shall callers need a key?", false)?) {
-        let name = talk.ask("Name of the first key, such as the program or person that gets it [default]")?;
-        answers.keys.push(name.unwrap_or_else(|| "default".to_owned()));
+        let question = "Name of the first key, such as the program or person that gets it [default]";
+        if talk.until_good(question, |name| answers.add_key(name))?.is_none() {
+            answers.keys.push("default".to_owned());
+        }
     }
     if answers.otlp.is_none() {
-        answers.otlp = talk.ask("OpenTelemetry collector, such as http://127.0.0.1:4317 [none]")?;
+        answers.otlp =
+            talk.until_good("OpenTelemetry collector, such as http://127.0.0.1:4317 [none]", collector)?;
     }
     Ok(())
 }
@@ -35,12 +40,12 @@ pub(super) fn rest(answers: &mut Answers, from: &mut impl BufRead, to: &mut impl
 impl Answers {
     /// Whether other machines reach it.
     fn is_open(&self) -> bool {
-        let listen = self.listen.as_deref().and_then(|l| l.parse::<std::net::SocketAddr>().ok());
-        listen.is_some_and(|address| !address.ip().is_loopback())
+        self.listen.is_some_and(|address| !address.ip().is_loopback())
     }
 }
 
 struct Talk<'a, R, W> {
+    patient: bool,
     from: &'a mut R,
     to: &'a mut W,
 }
@@ -59,21 +64,35 @@ impl<R: BufRead, W: Write> Talk<'_, R, W> {
         Ok(Some(line.trim().to_owned()).filter(|line| !line.is_empty()))
     }
 
-    fn yes(&mut self, question: &str, default: bool) -> io::Result<bool> {
-        let choices = if default { "[Y/n]" } else { "[y/N]" };
+    /// The first answer that `check` takes; `None` for no answer.
+    fn until_good<T>(
+        &mut self,
+        question: &str,
+        mut check: impl FnMut(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Refusal> {
         loop {
-            match self
-                .ask(&format!("{question} {choices}"))?
-                .as_deref()
-                .map(str::to_ascii_lowercase)
-                .as_deref()
-            {
-                None => return Ok(default),
-                Some("y" | "yes") => return Ok(true),
-                Some("n" | "no") => return Ok(false),
-                Some(_) => self.say("y or n")?,
+            let Some(answer) = self.ask(question)? else { return Ok(None) };
+            match check(&answer) {
+                Ok(good) => return Ok(Some(good)),
+                Err(why) if self.patient => self.say(&why)?,
+                Err(why) => {
+                    self.say("")?;
+                    return Err(Refusal::Wrong(why));
+                }
             }
         }
+    }
+
+    fn yes(&mut self, question: &str, default: bool) -> Result<bool, Refusal> {
+        let choices = if default { "[Y/n]" } else { "[y/N]" };
+        let answer = self.until_good(&format!("{question} {choices}"), |answer| {
+            match &*answer.to_ascii_lowercase() {
+                "y" | "yes" => Ok(true),
+                "n" | "no" => Ok(false),
+                _ => Err(format!("type y or n, not '{answer}'")),
+            }
+        })?;
+        Ok(answer.unwrap_or(default))
     }
 }
 
@@ -81,10 +100,15 @@ impl<R: BufRead, W: Write> Talk<'_, R, W> {
 mod tests {
     use super::*;
 
-    fn asked(lines: &str) -> (Answers, String) {
+    fn answered(patient: bool, lines: &str) -> (Result<Answers, Refusal>, String) {
         let (mut answers, mut shown) = (Answers::default(), Vec::new());
-        rest(&mut answers, &mut lines.as_bytes(), &mut shown).unwrap();
-        (answers, String::from_utf8(shown).unwrap())
+        let done = rest(&mut answers, patient, &mut lines.as_bytes(), &mut shown);
+        (done.map(|()| answers), String::from_utf8(shown).unwrap())
+    }
+
+    fn asked(lines: &str) -> (Answers, String) {
+        let (answers, shown) = answered(true, lines);
+        (answers.unwrap(), shown)
     }
 
     #[test]
@@ -97,16 +121,33 @@ mod tests {
     fn open_listeners_always_get_a_key() {
         let (answers, shown) = asked("http://127.0.0.1:3001/mcp\n\n\ny\n\nhttp://127.0.0.1:4317\n");
         assert!(!answers.builtin);
-        assert_eq!(answers.listen.as_deref(), Some("0.0.0.0:8787"));
+        assert_eq!(answers.listen, Some(([0, 0, 0, 0], 8787).into()));
         assert_eq!(answers.keys, ["default"]);
         assert_eq!(answers.otlp.as_deref(), Some("http://127.0.0.1:4317"));
         assert!(!shown.contains("Shall callers"), "{shown}");
     }
 
     #[test]
-    fn nonsense_is_asked_again() {
-        let (answers, shown) = asked("a='\n\nmaybe\ny\n");
-        assert!(shown.contains("neither a URL nor a command") && shown.contains("y or n"), "{shown}");
-        assert!(answers.builtin);
+    fn each_wrong_answer_is_told_and_asked_again() {
+        let lines =
+            "localhost:3001/mcp\nhttp://localhost:3001/mcp\n\nmaybe\ny\nn\ny\n\x01\nada\nlocalhost:4317\n\n";
+        let (answers, shown) = asked(lines);
+        for told in [
+            "did you mean http://localhost:3001/mcp ?",
+            "type y or n",
+            "control characters",
+            "such as http://127.0.0.1:4317\n",
+        ] {
+            assert!(shown.contains(told), "{told} is missing in {shown}");
+        }
+        assert!(answers.builtin && answers.upstreams.len() == 1, "{answers:?}");
+        assert_eq!((answers.keys, answers.otlp), (vec!["ada".to_owned()], None));
+    }
+
+    #[test]
+    fn from_a_pipe_a_wrong_answer_ends_it() {
+        for lines in ["localhost:3001/mcp\n\n", "http://h/\n\nmaybe\n"] {
+            assert!(matches!(answered(false, lines).0, Err(Refusal::Wrong(_))), "{lines}");
+        }
     }
 }

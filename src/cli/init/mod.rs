@@ -3,29 +3,38 @@
 
 mod ask;
 mod page;
+mod server;
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::Parser;
 
-use super::{FAILURE, USAGE, key, usage};
+use self::server::Target;
+use super::{FAILURE, USAGE, key, print, usage};
 use crate::config;
+
+/// The upstream that the built-in tools are; kept for them, so that they can be added later.
+const SMART: &str = "smart";
 
 /// `init`
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  \
     smartgate init                                    asks, and writes smartgate.toml\n  \
     smartgate init --yes --upstream files=http://127.0.0.1:3001/mcp\n  \
-    smartgate init --yes --upstream 'time=uvx mcp-server-time' --key ada -o gate.toml\n\n\
-    What a flag says is not asked. The secret of a key is shown once, on stderr.\n\
-    Exit code: 0 if the file was written, 64 if the answers make no configuration or the file exists.")]
+    smartgate init --yes --upstream 'time=uvx mcp-server-time' --key ada -o gate.toml\n  \
+    smartgate init --yes --upstream 'files=TOKEN=env:FILES_TOKEN npx files-server' -o - | less\n\n\
+    What a flag says is not asked. NAME= names a server (a-z, 0-9, -); variables in front of a command become its env.\n\
+    Questions go to stderr; answers may come from a pipe, where a wrong one ends it instead of being asked again.\n\
+    The secret of a key is shown once, on stderr.\n\
+    Exit code: 0 if the file was written, 64 if an answer is wrong or the file exists.")]
 pub struct Args {
-    /// Where the configuration goes
+    /// Where the configuration goes; - for stdout
     #[arg(short, long, value_name = "FILE", default_value = "smartgate.toml")]
     output: PathBuf,
     /// Overwrite FILE
@@ -57,17 +66,10 @@ struct Answers {
     /// Names and targets.
     upstreams: Vec<(String, Target)>,
     builtin: bool,
-    listen: Option<String>,
+    listen: Option<SocketAddr>,
     /// Names of keys.
     keys: Vec<String>,
     otlp: Option<String>,
-}
-
-/// What runs or is reached.
-#[derive(Debug, PartialEq, Eq)]
-enum Target {
-    Url(String),
-    Command(Vec<String>),
 }
 
 /// A key that was made: its table for the file, and the secret for its owner.
@@ -78,8 +80,9 @@ struct Key {
 
 /// Runs the command.
 pub fn run(args: Args) -> ExitCode {
-    if args.output.exists() && !args.force {
-        return usage(&format!("{} exists; --force overwrites it", args.output.display()));
+    let to_stdout = args.output == Path::new("-");
+    if !to_stdout && let Err(why) = writable(&args.output, args.force) {
+        return usage(&why);
     }
     let answers = match answers(&args) {
         Ok(answers) => answers,
@@ -94,16 +97,38 @@ pub fn run(args: Args) -> ExitCode {
         }
     }
     let text = page::text(&answers, &keys);
-    let base = args.output.parent().unwrap_or(Path::new(""));
-    if let Err(problems) = config::from_str(&text, base, &args.output.display().to_string()) {
+    let (base, shown) = match args.output.parent() {
+        Some(base) if !to_stdout => (base, args.output.display().to_string()),
+        _ => (Path::new(""), "what would be written".to_owned()),
+    };
+    if let Err(problems) = config::from_str(&text, base, &shown) {
         eprintln!("{problems}\nsmartgate: nothing was written");
         return ExitCode::from(USAGE);
+    }
+    if to_stdout {
+        secrets(&keys);
+        return print(&text);
     }
     if let Err(error) = save(&args.output, &text, args.force) {
         return fail(&format!("{}: {error}", args.output.display()));
     }
-    farewell(&args.output, &keys);
+    eprintln!("\nWritten: {}", args.output.display());
+    secrets(&keys);
+    eprint!("{}", next(&args.output));
     ExitCode::SUCCESS
+}
+
+/// Before anything is asked: whether the file may be written where it is wanted.
+fn writable(file: &Path, force: bool) -> Result<(), String> {
+    if file.exists() && !force {
+        return Err(format!("{} exists; --force overwrites it, -o FILE writes another", file.display()));
+    }
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            Err(format!("there is no folder {}; make it first", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn fail(why: &str) -> ExitCode {
@@ -112,6 +137,7 @@ fn fail(why: &str) -> ExitCode {
 }
 
 /// Why there are no answers.
+#[derive(Debug)]
 enum Refusal {
     Wrong(String),
     Input(io::Error),
@@ -123,76 +149,82 @@ impl From<io::Error> for Refusal {
     }
 }
 
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Wrong(why)
+    }
+}
+
 /// What the flags say, and for the rest what the user says.
 fn answers(args: &Args) -> Result<Answers, Refusal> {
-    let mut answers = Answers {
-        builtin: args.builtin,
-        listen: args.listen.clone(),
-        keys: args.key.clone(),
-        otlp: args.otlp.clone(),
-        ..Answers::default()
-    };
+    let mut answers = Answers { builtin: args.builtin, ..Answers::default() };
     for written in &args.upstream {
-        answers.add(written).map_err(Refusal::Wrong)?;
+        answers.add(written).map_err(|why| format!("--upstream: {why}"))?;
     }
+    for name in &args.key {
+        answers.add_key(name).map_err(|why| format!("--key: {why}"))?;
+    }
+    answers.listen = args.listen.as_deref().map(listen).transpose()?;
+    answers.otlp = args.otlp.as_deref().map(collector).transpose()?;
     if !args.yes {
-        ask::rest(&mut answers, &mut io::stdin().lock(), &mut io::stderr())?;
-    }
-    for name in &answers.keys {
-        config::key_name(name).map_err(|why| Refusal::Wrong(format!("the name of a key {why}")))?;
+        let stdin = io::stdin();
+        let patient = stdin.is_terminal();
+        ask::rest(&mut answers, patient, &mut stdin.lock(), &mut io::stderr())?;
     }
     Ok(answers)
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let wrong =
+        "--listen wants an address with a port: 127.0.0.1:8787 for this machine, 0.0.0.0:8787 for all";
+    text.parse().map_err(|_| format!("{wrong}; not '{text}'"))
+}
+
+fn collector(text: &str) -> Result<String, String> {
+    let checked = config::http_url(text).map(|()| text.to_owned());
+    checked.map_err(|why| format!("the collector's address {why}, such as http://127.0.0.1:4317"))
 }
 
 impl Answers {
     /// Takes `[NAME=]URL|COMMAND`.
     fn add(&mut self, written: &str) -> Result<(), String> {
-        let (name, target) = match written.split_once('=') {
-            Some((name, target)) if is_name(name) => (Some(name.to_owned()), target.trim()),
-            _ => (None, written.trim()),
+        let (name, target) = server::parse(written)?;
+        let name = match name {
+            Some(name) if name == SMART => {
+                return Err(format!(
+                    "'{SMART}' is the name of the built-in tools; write another, such as {SMART}-2=..."
+                ));
+            }
+            Some(name) if self.has(&name) => {
+                return Err(format!(
+                    "there is a server '{name}' already; write another name in front: NAME=..."
+                ));
+            }
+            Some(name) => name,
+            None => self.free(&target.name()),
         };
-        let target = if target.starts_with("http://") || target.starts_with("https://") {
-            Target::Url(target.to_owned())
-        } else {
-            let words = shlex::split(target).filter(|words| !words.is_empty());
-            Target::Command(words.ok_or_else(|| format!("'{written}' is neither a URL nor a command"))?)
-        };
-        let name = self.free(name.unwrap_or_else(|| target.name()));
         self.upstreams.push((name, target));
         Ok(())
     }
 
-    /// The name, or with the first number that makes it another's no more.
-    fn free(&self, name: String) -> String {
-        let taken = |name: &str| self.upstreams.iter().any(|(other, _)| other == name);
-        let numbered = (2..).map(|n| format!("{name}-{n}"));
-        std::iter::once(name.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(name)
+    fn add_key(&mut self, name: &str) -> Result<(), String> {
+        config::key_name(name).map_err(|why| format!("the name of a key {why}"))?;
+        if self.keys.iter().any(|other| other == name) {
+            return Err(format!("there is a key '{name}' already"));
+        }
+        self.keys.push(name.to_owned());
+        Ok(())
     }
-}
 
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-}
+    fn has(&self, name: &str) -> bool {
+        name == SMART || self.upstreams.iter().any(|(other, _)| other == name)
+    }
 
-impl Target {
-    /// A name that says what it is: of a package `@scope/server-files` or `mcp-server-time` its last part, of a URL
-    /// the first label of its host.
-    fn name(&self) -> String {
-        let name = match self {
-            Self::Url(url) => {
-                let host = url.split("://").nth(1).unwrap_or_default();
-                let label = host.split(['/', ':', '.']).next().unwrap_or_default();
-                if label.starts_with(|c: char| c.is_ascii_alphabetic()) { label } else { "server" }
-            }
-            Self::Command(words) => {
-                let of_server = words.iter().find_map(|word| word.split("server-").nth(1));
-                let program = words.first().map_or("server", |w| w.rsplit('/').next().unwrap_or(w));
-                of_server.unwrap_or(program)
-            }
-        };
-        let name = name.to_ascii_lowercase();
-        let kept: String = name.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-        if kept.is_empty() || kept == "localhost" { "server".to_owned() } else { kept }
+    /// The name, or with the first number that makes it another's no more.
+    fn free(&self, name: &str) -> String {
+        let numbered = (2..).map(|n| format!("{name}-{n}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        names.find(|name| !self.has(name)).unwrap_or_default()
     }
 }
 
@@ -205,17 +237,31 @@ fn save(path: &Path, text: &str, force: bool) -> io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-/// What to do next, on stderr.
-fn farewell(file: &Path, keys: &[Key]) {
-    let file = file.display();
-    eprintln!("\nWritten: {file}");
+/// Shown once, on stderr.
+fn secrets(keys: &[Key]) {
     for key in keys {
         eprintln!(
             "The secret of '{}', shown only this once. The client sends it as: Authorization: Bearer {}",
             key.name, key.secret
         );
     }
-    eprintln!("Next: smartgate serve -c {file}\nand:  smartgate connect -c {file}");
+}
+
+/// The next commands, which can be pasted into a shell.
+fn next(file: &Path) -> String {
+    let file = quoted(&file.display().to_string());
+    let called = std::env::args_os().next().map(|program| program.to_string_lossy().into_owned());
+    // As it was called, for a program that is not on the path.
+    let program = called.filter(|p| p.contains('/')).map_or_else(|| "smartgate".to_owned(), |p| quoted(&p));
+    format!(
+        "Next, run it; and see what to paste into a host (`{program} connect` lists the hosts):\n  \
+         {program} serve -c {file}\n  \
+         {program} connect cursor -c {file}\n"
+    )
+}
+
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }
 
 #[cfg(test)]
@@ -237,18 +283,30 @@ mod tests {
             "http://127.0.0.1:3001/mcp",
             "http://localhost/mcp",
             "https://docs.example.com/mcp",
+            "https://smart.example.com/mcp",
             "a=http://x",
         ];
-        assert_eq!(named(&urls), ["server", "server-2", "docs", "a"]);
+        assert_eq!(named(&urls), ["server", "server-2", "docs", "smart-2", "a"]);
     }
 
     #[test]
-    fn commands_are_split_as_a_shell_would() {
+    fn names_that_are_taken_are_refused() {
         let mut answers = Answers::default();
-        answers.add("notes=npx server 'my notes'").unwrap();
-        let words = ["npx", "server", "my notes"].map(String::from).to_vec();
-        assert_eq!(answers.upstreams, [("notes".to_owned(), Target::Command(words))]);
-        assert!(answers.add("notes='unfinished").is_err());
-        assert!(answers.add("").is_err());
+        answers.add("a=http://x").unwrap();
+        assert!(answers.add("a=http://y").unwrap_err().contains("already"));
+        assert!(answers.add("smart=http://y").unwrap_err().contains("built-in tools"));
+        answers.add_key("ada").unwrap();
+        assert!(answers.add_key("ada").unwrap_err().contains("already"));
+        assert!(answers.add_key(" ").unwrap_err().contains("blanks"));
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        assert_eq!(listen("0.0.0.0:1").unwrap().port(), 1);
+        for wrong in ["8787", "localhost:8787", "127.0.0.1"] {
+            assert!(listen(wrong).unwrap_err().contains("127.0.0.1:8787"), "{wrong}");
+        }
+        assert!(collector("http://127.0.0.1:4317").is_ok());
+        assert!(collector("localhost:4317").unwrap_err().contains("such as http://127.0.0.1:4317"));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use toml::Value;
 
-use super::{Answers, Key, Target, key};
+use super::{Answers, Key, SMART, Target, key};
 
 /// The whole file.
 pub(super) fn text(answers: &Answers, keys: &[Key]) -> String {
@@ -23,7 +23,7 @@ pub(super) fn text(answers: &Answers, keys: &[Key]) -> String {
     }
     if answers.builtin {
         paragraph(&mut out, "# The built-in tools. `smartgate tools` lists them.");
-        out.push_str("[upstreams.smart]\nbuiltin = true\n");
+        writeln!(out, "[upstreams.{SMART}]\nbuiltin = true").expect("a String takes every write");
     }
     tail(&mut out, answers);
     out
@@ -36,7 +36,7 @@ fn head(out: &mut String, answers: &Answers) {
     );
     out.push_str("[server]\n");
     match &answers.listen {
-        Some(listen) => setting(out, "listen", &listen.as_str().into(), ""),
+        Some(listen) => setting(out, "listen", &listen.to_string().into(), ""),
         None => setting(out, "listen", &"127.0.0.1:8787".into(), " # this machine only"),
     }
 }
@@ -49,16 +49,24 @@ fn upstream(out: &mut String, name: &str, target: &Target) {
             setting(out, "url", &url.as_str().into(), "");
             out.push_str("# headers = { authorization = \"env:SERVER_AUTH\" }   # its own credentials, if it wants some\n");
         }
-        Target::Command(words) => {
+        Target::Command { env, words } => {
             paragraph(out, "# A server over stdio, which the gateway starts, watches and stops.");
             writeln!(out, "[upstreams.{name}]").expect("a String takes every write");
             let words = words.iter().map(|w| Value::from(w.as_str())).collect::<Vec<_>>();
             setting(out, "command", &Value::Array(words), "");
-            out.push_str(
-                "# env = { TOKEN = \"env:TOKEN\" }   # beside PATH, HOME and a few more it sees nothing\n",
-            );
+            environment(out, env);
         }
     }
+}
+
+fn environment(out: &mut String, env: &[(String, String)]) {
+    out.push_str("# Beside PATH, HOME and a few more it sees only what `env` says; a secret is better as \"env:NAME\".\n");
+    if env.is_empty() {
+        out.push_str("# env = { TOKEN = \"env:TOKEN\" }\n");
+        return;
+    }
+    let of = |(name, value): &(String, String)| (name.clone(), Value::from(value.as_str()));
+    setting(out, "env", &Value::Table(env.iter().map(of).collect()), "");
 }
 
 fn tail(out: &mut String, answers: &Answers) {
@@ -86,19 +94,19 @@ fn setting(out: &mut String, name: &str, value: &Value, comment: &str) {
 mod tests {
     use std::path::Path;
 
-    use super::*;
-    use crate::config;
+    use super::{super::Answers, *};
+    use crate::config::{self, Target};
 
     #[test]
     fn every_answer_is_in_the_configuration() {
         let mut answers = Answers {
             builtin: true,
-            listen: Some("0.0.0.0:1".into()),
+            listen: Some("0.0.0.0:1".parse().unwrap()),
             otlp: Some("http://127.0.0.1:4317".into()),
             ..Answers::default()
         };
         answers.add("files=http://127.0.0.1:3001/mcp").unwrap();
-        answers.add(r#"notes=npx "a\"b" 'c d'"#).unwrap();
+        answers.add(r#"notes=A_B='x "y"' npx "a\"b" 'c d'"#).unwrap();
         let keys = [Key { name: "ada".into(), secret: "sg_x".into() }];
         let text = text(&answers, &keys);
         let loaded = config::from_str(&text, Path::new("/"), "t").unwrap_or_else(|p| panic!("{p}\n{text}"));
@@ -106,6 +114,8 @@ mod tests {
         assert_eq!(loaded.config.upstreams.len(), 3);
         assert_eq!(loaded.config.keys.len(), 1);
         assert_eq!(loaded.config.server.listen.port(), 1);
+        let Target::Command(notes) = &loaded.config.upstreams[1].target else { panic!("{text}") };
+        assert_eq!(notes.env.keys().collect::<Vec<_>>(), ["A_B"]);
         assert!(!text.contains("sg_x"), "{text}");
     }
 

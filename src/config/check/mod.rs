@@ -13,7 +13,7 @@ use super::{
     text::At,
 };
 
-pub(super) use upstreams::{BUILTIN, in_order};
+pub(super) use upstreams::{BUILTIN, in_order, url as http_url};
 
 mod audit;
 mod command;

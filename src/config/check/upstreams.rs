@@ -209,7 +209,7 @@ fn upstream_name(name: &str) -> Result<(), String> {
 }
 
 /// An `http` or `https` URL. It is never shown: it may hold a password or a token.
-pub(super) fn url(text: &str) -> Result<Uri, String> {
+pub(in crate::config) fn url(text: &str) -> Result<Uri, String> {
     let wrong = "must be an http:// or https:// URL with a host";
     let uri: Uri = text.parse().map_err(|_| wrong.to_owned())?;
     let authority = uri.authority().ok_or(wrong)?;
