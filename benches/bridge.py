@@ -95,9 +95,10 @@ class Client:
         answer = self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, {})
         self.session = answer.headers.get("mcp-session-id")
 
-    def legacy(self):
+    def legacy(self, prefix=""):
         headers = {"mcp-protocol-version": LEGACY, **({"mcp-session-id": self.session} if self.session else {})}
-        self.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": CALL}, headers)
+        call = {**CALL, "name": prefix + CALL["name"]}
+        self.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, headers)
 
     def modern(self):
         headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": CALL["name"]}
@@ -154,12 +155,14 @@ def main():
         for _ in range(200):
             client.initialize()
             client.legacy()
+            client.legacy("b__")
         before = several.resident()
         for _ in range(sessions):
             client.initialize()
             client.legacy()
+            client.legacy("b__")
         after = several.resident()
-        print(f"\n{sessions} legacy sessions of all as one, a call in each: {before} -> {after} KiB,"
+        print(f"\n{sessions} legacy sessions of all as one, a call to each server: {before} -> {after} KiB,"
               f" {(after - before) / sessions:.2f} KiB each")
     finally:
         for each in running:
