@@ -24,11 +24,12 @@ import image  # noqa: E402
 import injection  # noqa: E402
 import manifests  # noqa: E402
 import observability  # noqa: E402
+import package  # noqa: E402
 import pod  # noqa: E402
 import unit  # noqa: E402
 from harness import Failed, Skipped, Stack  # noqa: E402
 
-MODULES = (image, manifests, injection, chart, unit, observability, documents, pod)
+MODULES = (image, manifests, injection, chart, unit, package, observability, documents, pod)
 Bench = collections.namedtuple("Bench", "binary stack")
 
 
