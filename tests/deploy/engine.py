@@ -37,7 +37,7 @@ class Podman:
         if not pathlib.Path(found).exists():
             raise Skipped("podman is not to be had here")
         libs = ":".join(map(str, (ENGINE / "lib").glob("*-linux-gnu")))
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         (folder / "containers.conf").write_text(
             f'[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nlock_type = "file"\n'
             f'conmon_path = {json.dumps([shutil.which("conmon") or str(ENGINE / "bin/conmon")])}\n'
