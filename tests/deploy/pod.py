@@ -35,6 +35,8 @@ LEAST_GRACE = 2  # what kubelet gives a container at least, however much the oth
 LAG = 1  # seconds until the endpoints of a deleted pod are gone everywhere
 CALLERS = 8
 BIG_CALLERS, BIG_BYTES = 64, 1_000_000
+BUDGET_LIMIT = 512 << 20
+BUDGET = '"1000M tokens/day"'
 KEY = "pod-tests-0123456789abcdef0123456789abcdef"
 
 
@@ -217,6 +219,7 @@ def life(binary, work, rights):
         told = call(old, KEY, "first", "echo", {"message": "hi"})
         check(told[0] == 200, f"the first call: {told}")
         check(reached(old, "wrong") == 401, "a wrong key is let in")
+        idle, spent = sandbox.use(old.gateway.pid)
         service = Service([old])
         load = Load(service, KEY, CALLERS, longest=DRAIN - 0.5)
         stack.callback(load.stop)
@@ -227,6 +230,12 @@ def life(binary, work, rights):
         service.pods.append(new)
         faithful = Faithful(old, KEY)
         time.sleep(1)
+        busy, spent_then = sandbox.use(old.gateway.pid)
+        calls = len(load.answered[old.name])
+        said.append(
+            f"the gateway has {idle} MiB after its start and {busy} MiB after {calls} calls at {CALLERS} at once, "
+            f"each of which took {(spent_then - spent) * 1000 / calls:.1f} ms of processor time, live changes and probes included"
+        )
         if not old.delete(service):
             said.append(f"the server did not end by itself within {SERVER_GRACE} s and was killed")
         faithful.join(10)
@@ -249,17 +258,33 @@ def life(binary, work, rights):
             f"{total} calls over a rolling restart and three live changes, none lost; {polls} probes, none failed"
         )
         said.append(f"a client that stays on its connection was told {told}")
-        said.append(memory_said(new))
+        said += memory_said(new)
+        said.append(f"the slowest probe took {max(old.prober.slowest, new.prober.slowest):.2f} s")
     return said
 
 
 def memory_said(pod):
-    big = f"{BIG_CALLERS} calls of {BIG_BYTES} bytes at once: {big_calls(pod)}"
+    """Large calls as the manifest is, then with a budget and the limit that the documents ask for with one."""
+    told = [f"{BIG_CALLERS} calls of {BIG_BYTES:,} bytes at once: {big_calls(pod)}{peak_said(pod)}"]
+    pod.memory.set(BUDGET_LIMIT)
+    before = reloads(pod)
+    pod.config.update({"smartgate.toml": configuration().replace('\n[limits]', f"budget = {BUDGET}\n\n[limits]")})
+    wait_until("the budget", lambda: reloads(pod) != before)
+    told.append(f"the same with a budget in tokens: {big_calls(pod)}{peak_said(pod)}")
+    check(not pod.prober.failures, lambda: f"probes failed under large calls: {pod.prober.failures[:3]}")
+    return told
+
+
+def reloads(pod):
+    return re.findall(r"^smartgate_reloads_total.*", get(pod, "/metrics")[1], re.M)
+
+
+def peak_said(pod):
     if not pod.memory.folder:
-        return f"no memory limit: this machine has no cgroup to write to; {big}"
+        return "; no memory limit: this machine has no cgroup to write to"
     check(pod.memory.kills() == 0, "the memory limit killed the gateway")
     peak = f"{pod.memory.peak() >> 20} MiB" if pod.memory.peak() else "an amount that this kernel does not tell"
-    return f"memory: at most {peak} of {pod.memory.limit >> 20} MiB, page cache included; {big}"
+    return f"; at most {peak} of {pod.memory.limit >> 20} MiB, page cache included"
 
 
 def run_apart(bench):
