@@ -6,9 +6,7 @@ them out, the memory limit of the manifest. Only `server.drain` is shortened, an
 What this machine does not allow is left out and said.
 """
 
-import collections
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -25,6 +23,7 @@ import harness  # noqa: E402
 import sandbox  # noqa: E402
 from callers import Faithful, Load, Prober, Service, call, get  # noqa: E402
 from harness import PYTHON2, ROOT, Failed, Skipped, check, wait_until  # noqa: E402
+from large import memory_said  # noqa: E402
 from volume import Volume  # noqa: E402
 
 COMPONENT = ROOT / "deploy/kubernetes/component"
@@ -34,9 +33,6 @@ SERVER_GRACE = 5  # what is left of terminationGracePeriodSeconds for the server
 LEAST_GRACE = 2  # what kubelet gives a container at least, however much the others took
 LAG = 1  # seconds until the endpoints of a deleted pod are gone everywhere
 CALLERS = 8
-BIG_CALLERS, BIG_BYTES = 64, 1_000_000
-BUDGET_LIMIT = 512 << 20
-BUDGET = '"1000M tokens/day"'
 KEY = "pod-tests-0123456789abcdef0123456789abcdef"
 
 
@@ -175,29 +171,6 @@ def swap_live(pod, load):
     check(len(load.lost) == before, lambda: f"lost while the configuration was swapped: {load.lost[before:][:3]}")
 
 
-def big_calls(pod):
-    """Large calls, as many at once as the configuration lets in, for the memory limit; returns their outcomes, counted.
-
-    They keep the Python server busy for longer than it keeps idle connections, so it closes some that were used again.
-    """
-    message, told = "x" * BIG_BYTES, collections.Counter()
-
-    def one(number):
-        status, text = call(pod, KEY, f"big-{number}", "echo", {"message": message})
-        right = status == 200 and len(text) > BIG_BYTES
-        told["ok" if right else json.loads(text)["error"]["data"]["reason"]] += 1
-
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(BIG_CALLERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    check(
-        told.total() == BIG_CALLERS and set(told) <= {"ok", "rate_limited", "upstream_protocol"}, f"large calls: {told}"
-    )
-    return dict(told)
-
-
 def judge_journal(pod, load, binary):
     """Every call that was answered is in the journal once, and its chain holds."""
     status, out, err = harness.run([binary, "audit", "verify", pod.state / "audit.jsonl"])
@@ -258,33 +231,9 @@ def life(binary, work, rights):
             f"{total} calls over a rolling restart and three live changes, none lost; {polls} probes, none failed"
         )
         said.append(f"a client that stays on its connection was told {told}")
-        said += memory_said(new)
+        said += memory_said(new, KEY, configuration())
         said.append(f"the slowest probe took {max(old.prober.slowest, new.prober.slowest):.2f} s")
     return said
-
-
-def memory_said(pod):
-    """Large calls as the manifest is, then with a budget and the limit that the documents ask for with one."""
-    told = [f"{BIG_CALLERS} calls of {BIG_BYTES:,} bytes at once: {big_calls(pod)}{peak_said(pod)}"]
-    pod.memory.set(BUDGET_LIMIT)
-    before = reloads(pod)
-    pod.config.update({"smartgate.toml": configuration().replace('\n[limits]', f"budget = {BUDGET}\n\n[limits]")})
-    wait_until("the budget", lambda: reloads(pod) != before)
-    told.append(f"the same with a budget in tokens: {big_calls(pod)}{peak_said(pod)}")
-    check(not pod.prober.failures, lambda: f"probes failed under large calls: {pod.prober.failures[:3]}")
-    return told
-
-
-def reloads(pod):
-    return re.findall(r"^smartgate_reloads_total.*", get(pod, "/metrics")[1], re.M)
-
-
-def peak_said(pod):
-    if not pod.memory.folder:
-        return "; no memory limit: this machine has no cgroup to write to"
-    check(pod.memory.kills() == 0, "the memory limit killed the gateway")
-    peak = f"{pod.memory.peak() >> 20} MiB" if pod.memory.peak() else "an amount that this kernel does not tell"
-    return f"; at most {peak} of {pod.memory.limit >> 20} MiB, page cache included"
 
 
 def run_apart(bench):
