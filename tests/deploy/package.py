@@ -81,7 +81,7 @@ fail() { echo "$*" >&2; exit 1; }
 export PATH=%(path)s DEBIAN_FRONTEND=noninteractive
 files() { find /etc /usr /var/lib -xdev -name '*smartgate*' | sort; }
 before=$(files)
-dpkg -i "$1" >/dev/null
+dpkg --no-triggers -i "$1" >/dev/null
 smartgate --version | grep -q '^smartgate %(version)s '
 smartgate check /etc/smartgate/smartgate.toml >/dev/null || fail 'the configuration does not load'
 systemd-analyze verify --man=no smartgate.service 2>&1 | grep . && fail 'systemd does not take the unit'
@@ -89,11 +89,11 @@ systemd-analyze verify --man=no smartgate.service 2>&1 | grep . && fail 'systemd
 bash -c '. /usr/share/bash-completion/completions/smartgate && complete -p smartgate' >/dev/null || fail 'bash completes nothing'
 zcat /usr/share/man/man1/smartgate.1.gz | grep -q '^\.TH smartgate 1' || fail 'no manual'
 echo '# mine' >>/etc/smartgate/smartgate.toml
-dpkg -i "$1" >/dev/null
+dpkg --no-triggers -i "$1" >/dev/null
 grep -q '^# mine' /etc/smartgate/smartgate.toml || fail 'an upgrade took an edit away'
-dpkg --remove smartgate >/dev/null
+dpkg --no-triggers --remove smartgate >/dev/null
 [ ! -e /usr/bin/smartgate ] && [ -e /etc/smartgate/smartgate.toml ] || fail 'removal left the program or took the configuration'
-dpkg --purge smartgate >/dev/null 2>&1
+dpkg --no-triggers --purge smartgate >/dev/null 2>&1
 [ "$(files)" = "$before" ] || fail "left behind: $(files)"
 """
 VIEW = r"""
