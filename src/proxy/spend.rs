@@ -3,8 +3,12 @@
 //!
 //! Invariant: whatever way a call ends, what it held is settled once. Calls without a budget have none of this.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, LazyLock},
+    thread,
+};
 
+use tokio::{sync::Semaphore, task::JoinError};
 use tokio_util::task::TaskTracker;
 
 use super::{error::Cause, guard::Sealed, observe::bounded, prepare::Caller};
@@ -21,6 +25,9 @@ use crate::{
 pub(super) const COUNTED: usize = 4 * 1024 * 1024;
 /// Text up to this long is counted where it is: some 3 ms. The workers of the runtime do not wait for more.
 const IN_PLACE: usize = 64 * 1024;
+/// Long texts that are counted at once: more would take memory and threads, and no less time.
+static COUNTS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(thread::available_parallelism().map_or(1, usize::from)));
 /// What a built-in tool returns at most when it is not told.
 const UNTOLD: u64 = 4_000;
 /// Of arguments, this much may stand in a result again, in bytes.
@@ -171,7 +178,7 @@ impl Spending {
             record.weigh(Tokens { input: third.arguments, output, saved: 0 });
         };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) if is_long => drop(tasks.spawn_blocking_on(work, &runtime)),
+            Ok(runtime) if is_long => drop(tasks.spawn_on(in_turn(work), &runtime)),
             _ => work(),
         }
     }
@@ -215,9 +222,16 @@ async fn count(mut text: Vec<u8>) -> u64 {
     if !text.is_long() {
         return text.count();
     }
-    match tokio::task::spawn_blocking(move || text.count()).await {
-        Ok(count) => count,
-        Err(stopped) => std::panic::resume_unwind(stopped.into_panic()),
+    in_turn(move || text.count()).await
+}
+
+/// Does work that takes the processor for a while, beside the workers of the runtime, when it is its turn.
+async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let _turn = COUNTS.acquire().await; // fails only for a closed one, which this never is
+    match tokio::task::spawn_blocking(work).await.map_err(JoinError::try_into_panic) {
+        Ok(done) => done,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(_)) => std::future::pending().await, // the runtime ends, and with it whoever waits here
     }
 }
 

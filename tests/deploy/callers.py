@@ -133,17 +133,20 @@ class Faithful(threading.Thread):
 
 
 class Prober(threading.Thread):
-    """Asks /healthz and /readyz as kubelet does; `failures` has what was not 200 until `end` is set."""
+    """Asks /healthz and /readyz as kubelet does; `failures` has what was not 200 until `end` is set, `slowest` the longest
+    wait for an answer in seconds."""
 
     def __init__(self, pod):
         super().__init__(daemon=True)
-        self.pod, self.polls, self.failures, self.end = pod, 0, [], threading.Event()
+        self.pod, self.polls, self.failures, self.slowest, self.end = pod, 0, [], 0.0, threading.Event()
         self.start()
 
     def run(self):
         while not self.end.wait(0.2):
             for path in ("/healthz", "/readyz"):
+                asked = time.monotonic()
                 status, text = get(self.pod, path)
                 self.polls += 1
+                self.slowest = max(self.slowest, time.monotonic() - asked)
                 if status != 200 and not self.end.is_set():
                     self.failures.append((path, status, text))

@@ -11,6 +11,7 @@ import shutil
 import sys
 
 import grafana_schema
+import jsonschema
 import yaml
 
 from harness import ROOT, check, free_ports, http, wait_until
@@ -252,6 +253,18 @@ def collector_config(_bench):
         check(host in {*services, "0.0.0.0"}, f"no service {exporter['endpoint']}")
 
 
+def compose_schema(_bench):
+    """The schema of the Compose Specification, as the linter of the tests' Node.js packages has it."""
+    schema = json.loads((ROOT / "tests/real/node_modules/dclint/schemas/compose.schema.json").read_text())
+    judge = jsonschema.Draft7Validator(schema)
+    text = (DEPLOY / "compose.yaml").read_text()
+    wrong = [f"{error.json_path}: {error.message}" for error in judge.iter_errors(yaml.safe_load(text))]
+    check(not wrong, f"compose.yaml: {wrong}")
+    for right, broken in (("mem_limit: 256m", "mem_limit: [256]"), ("read_only: true", "readonly: true")):
+        check(right in text, f"{right} is not where this test looks for it")
+        check(not judge.is_valid(yaml.safe_load(text.replace(right, broken))), f"the schema takes {broken}")
+
+
 def compose(bench):
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     for name, service in services.items():
@@ -286,4 +299,5 @@ def tests(bench):
     yield "observability/every-span-attribute-exists", lambda: attributes_exist(staged)
     yield "observability/prometheus-answers-every-query", lambda: prometheus_answers(bench, staged)
     yield "observability/collector-config", lambda: collector_config(bench)
+    yield "observability/compose-schema", lambda: compose_schema(bench)
     yield "observability/compose", lambda: compose(bench)

@@ -6,9 +6,7 @@ them out, the memory limit of the manifest. Only `server.drain` is shortened, an
 What this machine does not allow is left out and said.
 """
 
-import collections
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -25,6 +23,7 @@ import harness  # noqa: E402
 import sandbox  # noqa: E402
 from callers import Faithful, Load, Prober, Service, call, get  # noqa: E402
 from harness import PYTHON2, ROOT, Failed, Skipped, check, wait_until  # noqa: E402
+from large import memory_said  # noqa: E402
 from volume import Volume  # noqa: E402
 
 COMPONENT = ROOT / "deploy/kubernetes/component"
@@ -34,7 +33,6 @@ SERVER_GRACE = 5  # what is left of terminationGracePeriodSeconds for the server
 LEAST_GRACE = 2  # what kubelet gives a container at least, however much the others took
 LAG = 1  # seconds until the endpoints of a deleted pod are gone everywhere
 CALLERS = 8
-BIG_CALLERS, BIG_BYTES = 64, 1_000_000
 KEY = "pod-tests-0123456789abcdef0123456789abcdef"
 
 
@@ -173,29 +171,6 @@ def swap_live(pod, load):
     check(len(load.lost) == before, lambda: f"lost while the configuration was swapped: {load.lost[before:][:3]}")
 
 
-def big_calls(pod):
-    """Large calls, as many at once as the configuration lets in, for the memory limit; returns their outcomes, counted.
-
-    They keep the Python server busy for longer than it keeps idle connections, so it closes some that were used again.
-    """
-    message, told = "x" * BIG_BYTES, collections.Counter()
-
-    def one(number):
-        status, text = call(pod, KEY, f"big-{number}", "echo", {"message": message})
-        right = status == 200 and len(text) > BIG_BYTES
-        told["ok" if right else json.loads(text)["error"]["data"]["reason"]] += 1
-
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(BIG_CALLERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    check(
-        told.total() == BIG_CALLERS and set(told) <= {"ok", "rate_limited", "upstream_protocol"}, f"large calls: {told}"
-    )
-    return dict(told)
-
-
 def judge_journal(pod, load, binary):
     """Every call that was answered is in the journal once, and its chain holds."""
     status, out, err = harness.run([binary, "audit", "verify", pod.state / "audit.jsonl"])
@@ -217,6 +192,7 @@ def life(binary, work, rights):
         told = call(old, KEY, "first", "echo", {"message": "hi"})
         check(told[0] == 200, f"the first call: {told}")
         check(reached(old, "wrong") == 401, "a wrong key is let in")
+        idle, spent = sandbox.use(old.gateway.pid)
         service = Service([old])
         load = Load(service, KEY, CALLERS, longest=DRAIN - 0.5)
         stack.callback(load.stop)
@@ -227,6 +203,12 @@ def life(binary, work, rights):
         service.pods.append(new)
         faithful = Faithful(old, KEY)
         time.sleep(1)
+        busy, spent_then = sandbox.use(old.gateway.pid)
+        calls = len(load.answered[old.name])
+        said.append(
+            f"the gateway has {idle} MiB after its start and {busy} MiB after {calls} calls at {CALLERS} at once, "
+            f"each of which took {(spent_then - spent) * 1000 / calls:.1f} ms of processor time, live changes and probes included"
+        )
         if not old.delete(service):
             said.append(f"the server did not end by itself within {SERVER_GRACE} s and was killed")
         faithful.join(10)
@@ -249,17 +231,9 @@ def life(binary, work, rights):
             f"{total} calls over a rolling restart and three live changes, none lost; {polls} probes, none failed"
         )
         said.append(f"a client that stays on its connection was told {told}")
-        said.append(memory_said(new))
+        said += memory_said(new, KEY, configuration())
+        said.append(f"the slowest probe took {max(old.prober.slowest, new.prober.slowest):.2f} s")
     return said
-
-
-def memory_said(pod):
-    big = f"{BIG_CALLERS} calls of {BIG_BYTES} bytes at once: {big_calls(pod)}"
-    if not pod.memory.folder:
-        return f"no memory limit: this machine has no cgroup to write to; {big}"
-    check(pod.memory.kills() == 0, "the memory limit killed the gateway")
-    peak = f"{pod.memory.peak() >> 20} MiB" if pod.memory.peak() else "an amount that this kernel does not tell"
-    return f"memory: at most {peak} of {pod.memory.limit >> 20} MiB, page cache included; {big}"
 
 
 def run_apart(bench):

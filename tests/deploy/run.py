@@ -21,15 +21,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "real"))
 import chart  # noqa: E402
 import documents  # noqa: E402
 import editors  # noqa: E402
+import engine  # noqa: E402
 import image  # noqa: E402
 import injection  # noqa: E402
 import manifests  # noqa: E402
 import observability  # noqa: E402
+import package  # noqa: E402
 import pod  # noqa: E402
 import unit  # noqa: E402
 from harness import Failed, Skipped, Stack  # noqa: E402
 
-MODULES = (image, manifests, injection, chart, unit, observability, editors, documents, pod)
+MODULES = (image, engine, manifests, injection, chart, unit, package, observability, editors, documents, pod)
 Bench = collections.namedtuple("Bench", "binary stack")
 
 

@@ -94,23 +94,36 @@ def drop_rights(user):
     sys_call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
+def use(pid):
+    """(MiB of a process in memory, seconds of processor time it has had)."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) >> 10, (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class MemoryLimit:
     """A cgroup of version 1 or 2 with a limit. `folder` is None where the machine does not allow one."""
 
     V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
 
     def __init__(self, name, limit):
-        self.limit, self.folder = limit, None
+        self.limit, self.folder, self.file = limit, None, None
         for parent, file in ((self.V1, "memory.limit_in_bytes"), (self.V2, "memory.max")):
             folder = parent / name
             try:
                 folder.mkdir()
                 (folder / file).write_text(str(limit))
-                self.folder = folder
+                self.folder, self.file = folder, file
                 return
             except OSError:
                 if folder.is_dir():
                     folder.rmdir()
+
+    def set(self, limit):
+        """Another limit for the processes that are in it."""
+        if self.folder:
+            (self.folder / self.file).write_text(str(limit))
+            self.limit = limit
 
     def enter(self):
         if self.folder:

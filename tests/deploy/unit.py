@@ -5,7 +5,9 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
+import time
 
 from harness import ROOT, check, free_ports, http, run, wait_until
 from tools import DEPLOY, output, tool
@@ -18,12 +20,12 @@ EXPOSURE = 15  # of 100; what `systemd-analyze security` gave when the unit was 
 def installed(bench):
     """The unit as it would be where the binary of this run is installed."""
     file = bench.stack.work / "smartgate.service"
-    file.write_text(UNIT.read_text().replace("/usr/local/bin/smartgate", str(bench.binary)))
+    file.write_text(UNIT.read_text().replace("=smartgate ", f"={bench.binary} "))
     return file
 
 
 def verify(bench):
-    status, out, err = run([tool("systemd-analyze"), "verify", installed(bench)])
+    status, out, err = run([tool("systemd-analyze"), "verify", "--man=no", installed(bench)])
     check(status == 0 and not (out + err).strip(), out + err)
 
 
@@ -100,6 +102,51 @@ def ready(admin):
         return False
 
 
+def notifications(bench):
+    """What systemd hears: ready once it is, each reload with its time (as `Type=notify-reload` wants it) and its end, the stop."""
+    port, admin = free_ports(2)
+    folder = bench.stack.work / "notified"
+    folder.mkdir()
+    config = folder / "smartgate.toml"
+    config.write_text(
+        f'[server]\nlisten = "127.0.0.1:{port}"\n[admin]\nlisten = "127.0.0.1:{admin}"\n[upstreams.smart]\nbuiltin = true\n'
+    )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(folder / "notify"))
+        heard.settimeout(60)
+        gateway = subprocess.Popen(
+            [bench.binary, "serve", "-c", config],
+            env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify"), "XDG_STATE_HOME": str(folder)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+        def hears(*lines):
+            told = heard.recv(4096).decode().splitlines()
+            check([line.split("=")[0] for line in told] == [line.split("=")[0] for line in lines], f"systemd hears {told}")
+            check(all("=" not in line or line in told for line in lines), f"systemd hears {told}")
+            return dict(line.split("=", 1) for line in told)
+
+        try:
+            hears("READY=1")
+            check(http(f"http://127.0.0.1:{admin}/healthz")[0] == 200, "it said that it is ready, and is not up")
+            for asked in ("by the signal alone", "by the signal, of a broken file"):
+                before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+                gateway.send_signal(signal.SIGHUP)
+                told = hears("RELOADING=1", "MONOTONIC_USEC")
+                after = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+                check(before <= int(told["MONOTONIC_USEC"]) <= after, f"{asked}: {told}, not within {before} to {after}")
+                hears("READY=1")
+                config.write_text("broken")
+            gateway.send_signal(signal.SIGTERM)
+            while heard.recv(4096).strip() != b"STOPPING=1":  # the broken file may be looked at once more
+                pass
+            check(gateway.wait(30) == 0, f"it exited with {gateway.returncode}")
+        finally:
+            gateway.kill()
+            gateway.wait()
+
+
 def paths(_bench):
     """What the unit names exists for the program: the state folder is where the journal may be written."""
     text = UNIT.read_text()
@@ -113,4 +160,5 @@ def tests(bench):
     yield "systemd/verify", lambda: verify(bench)
     yield "systemd/security", lambda: security(bench)
     yield "systemd/paths-and-times", lambda: paths(bench)
+    yield "systemd/notifications", lambda: notifications(bench)
     yield "systemd/system-calls", lambda: system_calls(bench)
