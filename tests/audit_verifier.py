@@ -8,6 +8,7 @@ Ed25519 part follows RFC 8032, section 5.1.7.
 """
 import argparse
 import hashlib
+import itertools
 import json
 import re
 import sys
@@ -16,7 +17,11 @@ P = 2**255 - 19
 Q = 2**252 + 27742317777372353535851937790883648493
 D = -121665 * pow(121666, P - 2, P) % P
 HASH = re.compile(rb'^(.*),"hash":"([0-9a-f]{64})"\}$', re.S)
-HEX = re.compile(r"^[0-9a-f]{64}$")
+HEX = re.compile(r"^[0-9a-f]{64}\Z")
+SIGNATURE = re.compile(r"^[0-9A-Fa-f]{128}\Z")
+LONE = re.compile("[\ud800-\udfff]")
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.S)
+MAX_DEPTH = 512
 
 
 class Bad(Exception):
@@ -64,8 +69,6 @@ BASE = point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
 
 
 def confirms(public, message, signature):
-    if len(signature) != 64:
-        return False
     a, r, s = point(public), point(signature[:32]), int.from_bytes(signature[32:], "little")
     if a is None or r is None or s >= Q:
         return False
@@ -77,10 +80,26 @@ def confirms(public, message, signature):
 # -- lines ---------------------------------------------------------------------------------------------------------
 
 def unique(pairs):
-    members = dict(pairs)
-    if len(members) != len(pairs):
+    if len({LONE.sub("\ufffd", name) for name, _ in pairs}) != len(pairs):
         raise ValueError("a member twice")
-    return members
+    return dict(pairs)
+
+
+def whole(text):
+    """An integer as this format has them: None for one that is negative or needs more than 64 bits."""
+    value = int(text) if text[0] != "-" and len(text) <= 20 else 2**64
+    return value if value < 2**64 else None
+
+
+def no_constant(text):
+    raise ValueError(f"{text} is not JSON")
+
+
+def too_deep(line):
+    if line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
+        return False
+    steps = ({0x7B: 1, 0x5B: 1, 0x7D: -1, 0x5D: -1}.get(byte, 0) for byte in STRING.sub(b"", line))
+    return any(depth > MAX_DEPTH for depth in itertools.accumulate(steps))
 
 
 def read(line):
@@ -90,13 +109,17 @@ def read(line):
         raise Bad("does not end in a hash")
     if hashlib.sha256(match[1]).hexdigest() != match[2].decode():
         raise Bad("does not match its hash")
+    if too_deep(line):
+        raise Bad("no record: nested too deep")
     try:
-        record = json.loads(line.decode(), object_pairs_hook=unique)
+        record = json.loads(line.decode(), object_pairs_hook=unique, parse_int=whole, parse_constant=no_constant)
         version, kind, boot, seq, lost = record["v"], record["kind"], record["boot"], record["seq"], record.get("lost", 0)
-        strings, numbers = (kind, boot, record["time"], record["prev"]), (version, seq, lost)
-    except (ValueError, KeyError, RecursionError) as why:
+    except (ValueError, KeyError) as why:
         raise Bad(f"no record: {why}") from None
-    if any(type(text) is not str for text in strings) or any(type(n) is not int or n < 0 for n in numbers):
+    strings, numbers = [kind, boot, record["time"], record["prev"]], [version, seq, lost]
+    strings += [record[name] for name in ("reason", "key", "signature") if record.get(name) is not None]
+    numbers += [record["records"]] if "records" in record and record["records"] is not None else []
+    if any(type(text) is not str or LONE.search(text) for text in strings) or any(type(n) is not int for n in numbers):
         raise Bad("no record: a member of another type")
     if version != 1:
         raise Bad("another version")
@@ -119,11 +142,7 @@ def signed(record, keys):
             raise Bad("signed with an unknown key")
         told = [record[member] for member in ("boot", "seq", "time", "records", "reason", "prev")]
         message = "".join(f"{part}\n" for part in ["smartgate audit checkpoint v1", *told]).encode()
-        try:
-            good = confirms(keys[name], message, bytes.fromhex(signature))
-        except ValueError:
-            good = False
-        if not good:
+        if not SIGNATURE.match(signature) or not confirms(keys[name], message, bytes.fromhex(signature)):
             raise Bad("a signature that is not the key's")
     return True
 

@@ -1,5 +1,5 @@
-//! The members of a call's journal line, and their order. Knows nothing of files, nor of the chain.
-//! Invariant: what is appended is on one line, and every member is there, known or not.
+//! The members of a call's journal line, their order, and which JSON may stand in one. Knows nothing of files, nor of
+//! the chain. Invariant: what is appended is on one line, and every member is there, known or not.
 
 use std::time::Duration;
 
@@ -8,9 +8,17 @@ use super::{
     redact::Shown,
     text, tries,
 };
+use crate::mcp::json::{keys::Duplicates, scan::Scanner};
 
 /// Repairs that one record lists; `edits_omitted` counts the rest.
 pub(super) const MOST_EDITS: usize = 256;
+
+/// Whether a text is JSON that every reader takes for the same, inside `depth` levels: no object in it has a member
+/// twice, and it nests no deeper than `MAX_DEPTH` with what is around it.
+pub(super) fn is_plain(text: &str, depth: usize) -> bool {
+    let (mut scanner, mut duplicates) = (Scanner::new(text), Duplicates::default());
+    scanner.visited(depth, &mut duplicates).is_ok() && scanner.end().is_ok() && !duplicates.found()
+}
 
 /// Appends everything between `time` and `prev`.
 pub(super) fn call(out: &mut Vec<u8>, record: &Record, payloads: &[Shown<'_>; 2], lost: u64) {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::{record::Payload, text};
+use super::{line::is_plain, record::Payload, text};
 use crate::{
     config::{Audit, Globs},
     secrets,
@@ -14,6 +14,8 @@ use crate::{
 const MASK: &[u8] = b"\"***\"";
 /// Texts within texts that are looked into as JSON.
 const LEVELS: u8 = 4;
+/// Levels around a value in a line.
+const VALUE_DEPTH: usize = 2;
 
 /// Which members of kept payloads are masked by their names.
 #[derive(Debug)]
@@ -42,7 +44,7 @@ pub(super) enum Shown<'a> {
     Hash(&'a [u8; 32]),
     Kept {
         sha256: &'a [u8; 32],
-        /// JSON text on one line; `None` where it could not be masked.
+        /// JSON text on one line, as a string where it does not fit into one; `None` where it could not be masked.
         value: Option<Cow<'a, [u8]>>,
         truncated: bool,
     },
@@ -54,15 +56,20 @@ pub(super) fn show<'a>(payload: &'a Payload, masks: &Masks) -> Shown<'a> {
         Payload::None => Shown::None,
         Payload::Hash(sha256) => Shown::Hash(sha256),
         Payload::Kept { sha256, bytes, truncated, full } => {
-            let json = !truncated && is_json(bytes);
-            let value = match (full, json) {
-                (false, json) => json.then(|| Cow::Owned(mask(bytes, &masks.0, LEVELS))),
-                (true, true) => Some(one_line(bytes)),
-                (true, false) => Some(Cow::Owned(as_string(bytes))),
+            let value = if !truncated && is_json(bytes) {
+                let json = if *full { one_line(bytes) } else { Cow::Owned(mask(bytes, &masks.0, LEVELS)) };
+                Some(if fits(&json) { json } else { Cow::Owned(as_string(&json)) })
+            } else {
+                full.then(|| Cow::Owned(as_string(bytes)))
             };
             Shown::Kept { sha256, value, truncated: *truncated }
         }
     }
+}
+
+/// Whether valid JSON can be a value in a line: readers differ about what has a member twice.
+fn fits(json: &[u8]) -> bool {
+    std::str::from_utf8(json).is_ok_and(|text| is_plain(text, VALUE_DEPTH))
 }
 
 fn is_json(bytes: &[u8]) -> bool {
@@ -272,6 +279,23 @@ mod tests {
         let cut = full("{\"a\":\"\n", true);
         let Shown::Kept { value: Some(value), truncated: true, .. } = show(&cut, &masks()) else { panic!() };
         assert_eq!(&*value, br#""{\"a\":\"\n""#);
+    }
+
+    #[test]
+    fn what_readers_differ_about_is_shown_as_a_text() {
+        let twice = r#"{"a":{"password":1,"password":"x"},"b":"ada@example.org"}"#;
+        let text = r#""{\"a\":{\"password\":\"***\",\"password\":\"***\"},\"b\":\"***\"}""#;
+        assert_eq!(shown(twice, &masks()).unwrap(), text);
+        // Two names that are different, until they are masked.
+        let names = r#"{"ada@example.org":1,"bob@example.org":2}"#;
+        assert_eq!(shown(names, &masks()).unwrap(), r#""{\"***\":1,\"***\":2}""#);
+        let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert_eq!(shown(&deep(510), &masks()).unwrap(), deep(510));
+        assert_eq!(shown(&deep(511), &masks()).unwrap(), format!("\"{}\"", deep(511)));
+        let full =
+            Payload::Kept { sha256: [1; 32], bytes: r#"{"a":1,"a":2}"#.into(), truncated: false, full: true };
+        let Shown::Kept { value: Some(value), .. } = show(&full, &masks()) else { panic!() };
+        assert_eq!(&*value, br#""{\"a\":1,\"a\":2}""#);
     }
 
     #[test]

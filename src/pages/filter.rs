@@ -6,7 +6,7 @@ use url::form_urlencoded;
 use super::call::Call;
 use crate::{
     glob::Globs,
-    hosts::{GENERIC, Host},
+    hosts::{GENERIC, HOSTS, Host},
 };
 
 /// Ends of calls, as records name them, in the order of the form.
@@ -16,6 +16,9 @@ pub(super) const OUTCOMES: [&str; 8] =
 pub(super) const FAILED: &str = "failed";
 /// Stands for calls without a key.
 pub(super) const NOBODY: &str = "-";
+
+/// The parameters, in the order of the address.
+const NAMES: [&str; 6] = ["key", "tool", "upstream", "outcome", "client", "host"];
 
 /// See the module.
 #[derive(Debug, Default, Clone)]
@@ -41,6 +44,28 @@ impl Filter {
             }
         }
         filter
+    }
+
+    /// Reads a query of the API, which may have `more` parameters: a program that asks for what is not there should not
+    /// take what it gets for the answer.
+    ///
+    /// # Errors
+    /// What is not known, and what is.
+    pub(super) fn strict(query: Option<&str>, more: &[&str]) -> Result<Self, String> {
+        let unknown = form_urlencoded::parse(query.unwrap_or_default().as_bytes())
+            .find(|(name, _)| !NAMES.contains(&&**name) && !more.contains(&&**name));
+        if unknown.is_some() {
+            return Err(format!("no such parameter; known are {}", [&NAMES[..], more].concat().join(", ")));
+        }
+        let filter = Self::of(query);
+        if !["", FAILED].contains(&&*filter.outcome) && !OUTCOMES.contains(&&*filter.outcome) {
+            return Err(format!("no such outcome; known are {FAILED}, {}", OUTCOMES.join(", ")));
+        }
+        if !filter.host.is_empty() && Host::named(&filter.host).is_none() {
+            let known: Vec<_> = HOSTS.iter().map(|host| host.name).collect();
+            return Err(format!("no such host; known are {}", known.join(", ")));
+        }
+        Ok(filter)
     }
 
     fn field(&mut self, name: &str) -> Option<&mut String> {
@@ -138,6 +163,23 @@ mod tests {
             assert!(!lets(bad, call), "{bad}");
         }
         assert!(lets("key=-&tool=tools/*&host=generic", r#","method":"tools/list""#));
+    }
+
+    #[test]
+    fn a_program_hears_of_what_is_not_known() {
+        let strict = |query| Filter::strict(Some(query), &["limit"]).map(|_| ());
+        for good in ["", "key=a&tool=&limit=x", "outcome=failed", "outcome=drained&host=generic", "&host="] {
+            assert_eq!(strict(good), Ok(()), "{good}");
+        }
+        for (bad, known) in [
+            ("prinzipal=a", "key, tool, upstream, outcome, client, host, limit"),
+            ("Key=a", "key, tool"),
+            ("after=x", "limit"),
+            ("outcome=Ok", "failed, ok, tool_error"),
+            ("host=emacs", "cursor"),
+        ] {
+            assert!(strict(bad).unwrap_err().contains(known), "{bad}");
+        }
     }
 
     #[test]

@@ -35,6 +35,9 @@ const FORM_TIME: Duration = Duration::from_secs(10);
 /// Rows of the table, and of the API unless it is asked for another number.
 const ROWS: usize = 100;
 
+/// Of a request that says something else than it could mean.
+const INVALID: &str = "invalid_request";
+
 /// Answers everything that is neither a probe nor metrics.
 pub(super) async fn answer(pages: &Pages, req: Request<Incoming>, peer: Peer) -> Answer {
     let (head, body) = req.into_parts();
@@ -62,8 +65,15 @@ pub(super) async fn answer(pages: &Pages, req: Request<Incoming>, peer: Peer) ->
 }
 
 async fn known(pages: &Pages, head: &Parts, pass: Pass) -> Answer {
-    let filter = Filter::of(head.uri.query());
     let segments: Vec<&str> = head.uri.path().split('/').skip(1).collect();
+    let filter = match segments.as_slice() {
+        ["api", place] => Filter::strict(head.uri.query(), own_parameters(place)),
+        _ => Ok(Filter::of(head.uri.query())),
+    };
+    let filter = match filter {
+        Ok(filter) => filter,
+        Err(why) => return answer::refusal(StatusCode::BAD_REQUEST, INVALID, &why),
+    };
     match segments.as_slice() {
         ["activity"] => activity(pages, &filter, pass),
         ["activity", boot, seq] => match find(pages, boot, seq).await {
@@ -105,6 +115,15 @@ async fn known(pages: &Pages, head: &Parts, pass: Pass) -> Answer {
     }
 }
 
+/// What a path of the API takes beside the filters.
+fn own_parameters(place: &str) -> &'static [&'static str] {
+    match place {
+        "calls" => &["limit"],
+        "events" => &["after"],
+        _ => &[],
+    }
+}
+
 fn activity(pages: &Pages, filter: &Filter, pass: Pass) -> Answer {
     let (calls, next) = chosen(pages, filter);
     let all = pages.window.all().calls;
@@ -142,8 +161,14 @@ fn connect(pages: &Pages, filter: &Filter, pass: Pass) -> Answer {
 }
 
 fn calls(pages: &Pages, head: &Parts, filter: &Filter) -> Answer {
+    let most = match parameter(head, "limit").filter(|n| !n.is_empty()).map(|n| n.parse::<u32>()) {
+        None => ROWS,
+        Some(Ok(most)) => usize::try_from(most).unwrap_or(ROWS),
+        Some(Err(_)) => {
+            return answer::refusal(StatusCode::BAD_REQUEST, INVALID, "limit is a whole number of calls");
+        }
+    };
     let (calls, next) = chosen(pages, filter);
-    let most = parameter(head, "limit").and_then(|n| n.parse().ok()).unwrap_or(ROWS);
     let rows: Vec<_> = calls.iter().rev().take(most).map(|call| call.row()).collect();
     let next = format!("{}.{next}", pages.window.feed.boot());
     answer::json(StatusCode::OK, &json!({ "calls": rows, "matching": calls.len(), "next": next }))
@@ -177,7 +202,7 @@ async fn post(pages: &Pages, head: &Parts, body: Incoming, peer: Peer) -> Answer
         return answer::and(answer::see("/login"), header::SET_COOKIE, &pages.door.log_out(pass, head, peer));
     }
     let Ok(Ok(form)) = timeout(FORM_TIME, Limited::new(body, FORM).collect()).await else {
-        return answer::refusal(StatusCode::BAD_REQUEST, "invalid_request", "send the form of /login");
+        return answer::refusal(StatusCode::BAD_REQUEST, INVALID, "send the form of /login");
     };
     let form = form.to_bytes();
     let field = |name: &str| {

@@ -65,12 +65,12 @@ impl Gateway {
             to_upstream.nested =
                 Some(self.children(&open(call).guard, caller, Arc::clone(server), peer, &mask));
         }
-        let way = caller.route.way(era).await;
+        let upstream = caller.route.way(era).await;
         let is_own_clock = caller.route.is_builtin() || caller.route.all.is_some();
-        let hops = way.has_more_to_tell.then(Hops::default);
+        let hops = Hops::default();
         let outgoing = Outgoing {
             hops: hops.clone(),
-            way,
+            upstream,
             method: Method::POST,
             headers,
             body,
@@ -107,7 +107,7 @@ impl Gateway {
         }
         let opens = answer.session().zip(opens);
         // Who took the call back is answered with nothing.
-        let taken_back = hops.as_ref().is_some_and(|hops| hops.seen().cancelled);
+        let taken_back = hops.seen().cancelled;
         if awaits != Awaits::Nothing && answer.head.status.is_success() && !taken_back {
             if !answer.is_message().await? {
                 return Err(if is_discover { Cause::DiscoverRefused } else { not_mcp(&answer.head) });
@@ -123,7 +123,7 @@ impl Gateway {
             capture: caller.capture(open(call).guard.tool.as_deref()),
             mask: std::mem::take(&mut open(call).mask),
             teaches: is_tool_list && matches!(caller.route.catalog.state(), State::Unauthorized { .. }),
-            hops,
+            hops: Some(hops),
             opens,
         };
         Ok(self.pass(call, caller, answer, exchange))
@@ -154,10 +154,11 @@ impl Gateway {
             headers::set_stream_accept(&mut parts.headers);
         }
         let spec = &caller.route.spec;
-        let way = if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy).await };
+        let upstream = if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy).await };
+        let hops = Hops::default();
         let outgoing = Outgoing {
-            hops: way.has_more_to_tell.then(Hops::default),
-            way,
+            hops: hops.clone(),
+            upstream,
             method: parts.method,
             headers: parts.headers,
             body: Bytes::new(),
@@ -171,7 +172,7 @@ impl Gateway {
         let idle = (!is_get).then_some(spec.idle_timeout);
         let mut answer = Answer { format: format(&head), head, first: None, rest: Some(rest), idle };
         answer.cut_lists(caller);
-        Ok(self.pass_stream(call, caller, answer))
+        Ok(self.pass_stream(call, caller, answer, Some(hops)))
     }
 
     /// Passes on what the gateway itself answers with a body that takes its time.
@@ -183,7 +184,7 @@ impl Gateway {
     ) -> Response<GatewayBody> {
         let (head, rest) = response.into_parts();
         let answer = Answer { format: format(&head), head, first: None, rest: Some(rest), idle: None };
-        self.pass_stream(call, caller, answer)
+        self.pass_stream(call, caller, answer, None)
     }
 
     fn pass_stream(
@@ -191,6 +192,7 @@ impl Gateway {
         call: &mut Option<Call>,
         caller: Caller<'_>,
         answer: Answer,
+        hops: Option<Hops>,
     ) -> Response<GatewayBody> {
         let exchange = Exchange {
             awaits: Awaits::Stream,
@@ -201,7 +203,7 @@ impl Gateway {
             capture: caller.capture(None),
             mask: std::mem::take(&mut open(call).mask),
             teaches: false,
-            hops: None,
+            hops,
             opens: None,
         };
         self.pass(call, caller, answer, exchange)

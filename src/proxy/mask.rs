@@ -6,12 +6,10 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::snapshot::Route;
+use crate::{secrets::escaped, snapshot::Route};
 
 /// Stands for a credential.
 const MASK: &[u8] = b"***";
-/// Texts within texts whose escapes are resolved.
-const LEVELS: usize = 4;
 /// Shorter values would match by chance, and no credential is that short.
 const SHORTEST: usize = 8;
 
@@ -55,13 +53,16 @@ impl Mask {
         self.0.is_none()
     }
 
-    /// The text without them; `None` if none is in it.
+    /// The text without them; `None` if none is in it. One that is written with escapes hides the whole text.
     #[must_use]
     pub fn text(&self, text: &str) -> Option<String> {
         let mut masked = None;
         for secret in self.secrets() {
             let bytes = masked.as_deref().unwrap_or(text.as_bytes());
             masked = replaced(bytes, secret).or(masked);
+        }
+        if self.is_escaped_in(masked.as_deref().unwrap_or(text.as_bytes())) {
+            masked = Some(MASK.to_vec());
         }
         masked.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -83,45 +84,10 @@ impl Mask {
     }
 
     /// Whether one is there once escapes of JSON are resolved, those of texts within texts too.
-    fn is_escaped_in(&self, payload: &[u8]) -> bool {
-        let mut text = std::borrow::Cow::Borrowed(payload);
-        for _ in 0..LEVELS {
-            if self.secrets().is_empty() || !text.contains(&b'\\') {
-                return false;
-            }
-            text = unescaped(&text).into();
-            if self.secrets().iter().any(|secret| memchr::memmem::find(&text, secret).is_some()) {
-                return true;
-            }
-        }
-        false
+    fn is_escaped_in(&self, text: &[u8]) -> bool {
+        let within = |text: &[u8]| self.secrets().iter().any(|s| memchr::memmem::find(text, s).is_some());
+        !self.is_empty() && escaped::levels(text).any(|level| within(&level.text))
     }
-}
-
-/// The bytes with every escape of JSON resolved; what is no escape stays.
-fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..at]);
-        rest = &rest[at + 1..];
-        let code = || {
-            let digits = std::str::from_utf8(rest.get(1..5)?).ok()?;
-            char::from_u32(u32::from_str_radix(digits, 16).ok()?)
-        };
-        let (length, character) = match rest.first() {
-            Some(b'u') => code().map_or((0, '\\'), |c| (5, c)),
-            Some(b'n') => (1, '\n'),
-            Some(b't') => (1, '\t'),
-            Some(b'r') => (1, '\r'),
-            Some(c @ (b'"' | b'\\' | b'/')) => (1, char::from(*c)),
-            _ => (0, '\\'),
-        };
-        out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        rest = &rest[length..];
-    }
-    out.extend_from_slice(rest);
-    out
 }
 
 /// `None` if it is not in there.
@@ -153,6 +119,8 @@ mod tests {
         ] {
             assert_eq!(masked(&[secret], written, false), r#""***""#, "{written}");
         }
+        let mask = Mask::from([secret.as_bytes()].into_iter());
+        assert_eq!(mask.text(r#"bad request: {"k":"\u0061bc+def\/ghijkl"}"#).as_deref(), Some("***"));
         for harmless in [r#"{"k":"a\nb\u00e4 \\ \q \u12"}"#, "\\", r"\u", r"\\u0061bc"] {
             assert_eq!(masked(&[secret], harmless, false), harmless);
         }

@@ -24,6 +24,8 @@ pub mod limits;
 mod mask;
 mod nested;
 mod observe;
+#[cfg(test)]
+mod panics;
 mod prepare;
 mod read;
 mod received;

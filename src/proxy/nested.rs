@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     audit::record::{Failure, Outcome, Payload, Record},
+    bridge::hops::Hops,
     config::Capture,
     metrics::Metrics,
     policy::access::Access,
@@ -97,8 +98,8 @@ impl Children {
         let caller = self.key.as_ref().map(|k| k.facts.caller.clone()).unwrap_or_default();
         let caller = upstream::Caller { wallet: None, ..caller };
         let outgoing = Outgoing {
-            way: self.route.direct(),
-            hops: None,
+            upstream: self.route.direct(),
+            hops: Hops::default(),
             method: Method::POST,
             headers,
             body,

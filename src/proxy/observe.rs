@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     audit::record::{Failure, Outcome, Payload},
-    bridge::hops::Hops,
+    bridge::hops::{Hops, Refused},
     config::Capture,
     mcp::{
         era::Era,
@@ -155,8 +155,9 @@ impl Observer {
 
     /// The body was cut short.
     pub fn cut(mut self, outcome: Outcome, why: &str) {
-        let reason = match outcome {
-            Outcome::Drained => "draining",
+        let reason = match (outcome, self.refused()) {
+            (Outcome::Drained, _) => "draining",
+            (_, Some(refused)) => refused.reason,
             _ => "upstream_protocol",
         };
         self.guard.fail(Failure { reason: Some(reason), code: None, message: bounded(why) });
@@ -188,6 +189,11 @@ impl Observer {
         }
     }
 
+    /// What an adapter of ours said in the server's place.
+    fn refused(&self) -> Option<Refused> {
+        self.exchange.hops.as_ref().and_then(|hops| hops.seen().refused)
+    }
+
     fn judge(&mut self, observed: &Observed) -> Outcome {
         match &observed.answer {
             Some(Answer::Result { is_error: false }) => return Outcome::Ok,
@@ -200,8 +206,14 @@ impl Observer {
                 if other_tool || other_tongue || is_about_speaking(self.exchange.status) {
                     self.catalog.nudge();
                 }
-                self.guard.fail(Failure { reason: None, code: Some(*code), message: bounded(message) });
-                return Outcome::RpcError;
+                let own = self.refused().filter(|refused| refused.code == *code);
+                let reason = own.map(|refused| refused.reason);
+                self.guard.fail(Failure { reason, code: Some(*code), message: bounded(message) });
+                return match reason {
+                    None => Outcome::RpcError,
+                    Some(reason) if reason.starts_with("upstream_") => Outcome::UpstreamFailed,
+                    Some(_) => Outcome::Rejected,
+                };
             }
             None => {}
         }

@@ -12,8 +12,8 @@ use super::{error::Cause, guard::AuditGuard, trace};
 use crate::{
     audit::record::Attempt,
     bridge::hops::{Hops, Seen},
-    snapshot::{Route, Way},
-    upstream::{ForwardPath, ResponseBody, UpstreamError},
+    snapshot::Route,
+    upstream::{ForwardPath, ResponseBody, Upstream, UpstreamError},
 };
 
 /// Pause before the second try; doubled before each further one.
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What is sent, as often as it has to be.
 pub(super) struct Outgoing<'a> {
     /// Who answers.
-    pub way: Way<'a>,
+    pub upstream: &'a Arc<dyn Upstream>,
     /// HTTP method.
     pub method: Method,
     /// Headers without trace context.
@@ -30,7 +30,7 @@ pub(super) struct Outgoing<'a> {
     /// Body; shared between tries.
     pub body: Bytes,
     /// What happens behind an adapter is told there.
-    pub hops: Option<Hops>,
+    pub hops: Hops,
     /// For whom.
     pub caller: crate::upstream::Caller,
     /// A path other than the upstream's own.
@@ -57,11 +57,9 @@ pub(super) async fn send(
         let headers = if left > 0 { outgoing.headers.clone() } else { std::mem::take(&mut outgoing.headers) };
         let request = request(guard, &outgoing, headers, span_id);
         guard.begin_attempt(attempt(route, span_id));
-        let failure = match once(outgoing.way, request, outgoing.limit).await {
+        let failure = match once(outgoing.upstream, request, outgoing.limit).await {
             Ok(response) => {
-                if let Some(hops) = &outgoing.hops {
-                    note(guard, route, hops.seen());
-                }
+                note(guard, route, outgoing.hops.seen());
                 let status = response.status();
                 if let Some(attempt) = guard.attempts.last_mut() {
                     attempt.status = Some(status.as_u16());
@@ -94,11 +92,11 @@ pub(super) async fn send(
 }
 
 async fn once(
-    way: Way<'_>,
+    upstream: &Arc<dyn Upstream>,
     request: Request<Bytes>,
     limit: Option<Duration>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let call = way.upstream.call(request);
+    let call = upstream.call(request);
     let result = match limit {
         Some(limit) => tokio::time::timeout(limit, call)
             .await
@@ -146,9 +144,7 @@ fn request(
     *request.headers_mut() = headers;
     trace::inject(request.headers_mut(), guard.trace_id, span_id, guard.trace_state.as_deref());
     request.extensions_mut().insert(outgoing.caller.clone());
-    if let Some(hops) = &outgoing.hops {
-        request.extensions_mut().insert(hops.clone());
-    }
+    request.extensions_mut().insert(outgoing.hops.clone());
     if let Some(forward) = &outgoing.forward {
         request.extensions_mut().insert(forward.clone());
     }

@@ -1,10 +1,11 @@
 //! Secrets inside text, found by how they look. Owns the rules and the search; not which text is shown to whom.
 //!
 //! One pass of an Aho-Corasick automaton over the text finds places where a secret may begin; each place is then
-//! looked at for a bounded number of bytes. Invariants: time is linear in the text, memory is that of the result, and
+//! looked at for a bounded number of bytes. Text with escapes is searched once more for each level of them. Invariants: time is linear in the text, memory is that of the result, and
 //! what is found is replaced whole, so that no part of it remains.
 
 mod assigned;
+pub(crate) mod escaped;
 mod forms;
 mod table;
 #[cfg(test)]
@@ -102,12 +103,20 @@ pub fn changed(text: &str) -> Option<String> {
     }
 }
 
-/// Where secrets are, in order and apart from each other.
+/// Where secrets are, in order and apart from each other; also those that are written with escapes.
 fn find(text: &[u8]) -> Vec<Range<usize>> {
-    if text.len() < SHORTEST {
-        return Vec::new();
+    let mut found = find_plain(text);
+    for level in escaped::levels(text) {
+        found.extend(find_plain(&level.text).into_iter().map(|range| level.written(range)));
     }
+    joined(found)
+}
+
+fn find_plain(text: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
+    if text.len() < SHORTEST {
+        return found;
+    }
     // Up to where each kind of search has covered the text already.
     let mut covered = 0;
     for hit in RULES.find.find_overlapping_iter(text) {
@@ -132,7 +141,7 @@ fn find(text: &[u8]) -> Vec<Range<usize>> {
         }
     }
     forms::runs(text, &mut found);
-    joined(found)
+    found
 }
 
 fn joined(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {

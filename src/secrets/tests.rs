@@ -48,6 +48,23 @@ fn card_numbers_addresses_and_users_of_urls_are_masked() {
 }
 
 #[test]
+fn escapes_of_json_hide_nothing() {
+    for (text, expected) in [
+        (r#"said {"a":"\u0061da\u0040example.org"}"#, r#"said {"a":"***"}"#),
+        (r#"{"t":"{\"m\":\"ad\\u0061@example.org\"}"}"#, r#"{"t":"{\"m\":\"***\"}"}"#),
+        (r#"{"p\u0061ssword":"horse\/staple"}"#, r#"{"p\u0061ssword":"***"}"#),
+    ] {
+        assert_eq!(masked(text), expected);
+    }
+    let all = |secret: &str| secret.bytes().map(|b| format!("\\u{b:04x}")).collect::<String>();
+    for (rule, sample, secret) in samples() {
+        if !MISSED.contains(&rule.as_str()) {
+            assert!(!masked(&all(&sample)).contains(&all(&secret)), "{rule}");
+        }
+    }
+}
+
+#[test]
 fn ordinary_text_stays() {
     for text in [
         "4111111111111112",

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::route::Server;
-pub use self::route::{All, Route, Way};
+pub use self::route::{All, Route};
 use crate::{
     bridge::sealed::Sealer,
     config::{self, AuthMode, Coercion, Config, Target},

@@ -63,15 +63,6 @@ pub struct All {
     pub members: Vec<Arc<Route>>,
 }
 
-/// Who answers a call.
-#[derive(Clone, Copy)]
-pub struct Way<'a> {
-    /// The upstream, or what stands before it.
-    pub upstream: &'a Arc<dyn Upstream>,
-    /// Whether there is more to tell than the answer does: something stands before it, or it is several.
-    pub has_more_to_tell: bool,
-}
-
 impl std::fmt::Debug for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Route").field("spec", &self.spec).finish_non_exhaustive()
@@ -175,23 +166,38 @@ impl Route {
         }
     }
 
-    /// Who answers a client of this era.
-    pub async fn way(&self, era: Era) -> Way<'_> {
+    /// Who answers a client of this era: the upstream, or what stands before it.
+    pub async fn way(&self, era: Era) -> &Arc<dyn Upstream> {
         if era == Era::Legacy {
             self.catalog.before_legacy(&self.upstream).await;
         }
         self.known_way(era)
     }
 
-    fn known_way(&self, era: Era) -> Way<'_> {
+    fn known_way(&self, era: Era) -> &Arc<dyn Upstream> {
         if self.all.is_none() && (self.is_builtin() || self.catalog.speaks(era)) {
-            return Way { upstream: &self.upstream, has_more_to_tell: self.replicas.is_some() };
+            return &self.upstream;
         }
-        let upstream = match era {
+        match era {
             Era::Modern => &self.for_modern,
             Era::Legacy => &self.for_legacy,
+        }
+    }
+
+    /// The same way to a server of a test.
+    #[cfg(test)]
+    pub(crate) fn to_test(like: &Self, upstream: &Arc<dyn Upstream>, sealer: &Arc<Sealer>) -> Self {
+        let server = Server {
+            upstream: Arc::clone(upstream),
+            replicas: None,
+            address: "test".into(),
+            port: 0,
+            place: None,
+            catalog: Arc::clone(&like.catalog),
+            stop: CancellationToken::new(),
         };
-        Way { upstream, has_more_to_tell: true }
+        let (for_modern, for_legacy) = (Arc::clone(upstream), Arc::clone(upstream));
+        Self { for_modern, for_legacy, ..Self::to(server, &like.spec, "", sealer) }
     }
 
     /// The server itself, with nothing before it.
@@ -201,8 +207,8 @@ impl Route {
 
     /// The upstream as it is: for documents, which are of no era.
     #[must_use]
-    pub fn direct(&self) -> Way<'_> {
-        Way { upstream: &self.upstream, has_more_to_tell: self.replicas.is_some() }
+    pub fn direct(&self) -> &Arc<dyn Upstream> {
+        &self.upstream
     }
 
     /// What modern clients of a legacy server have in between; it keeps sessions and waiting calls.
@@ -285,7 +291,7 @@ struct AsModern(Arc<Route>);
 
 impl Upstream for AsModern {
     fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
-        self.0.known_way(Era::Modern).upstream.call(call)
+        self.0.known_way(Era::Modern).call(call)
     }
 
     fn sleeps(&self) -> bool {

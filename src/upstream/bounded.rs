@@ -19,16 +19,22 @@ use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 
 use super::{BodyError, BoxFuture, ResponseBody, Upstream, UpstreamError};
-use crate::mcp::{
-    era::SESSION_HEADER,
-    headers::METHOD_HEADER,
-    message::{self, Kind},
-    response::Format,
-    sse,
+use crate::{
+    bridge::hops::Recipient,
+    mcp::{
+        era::SESSION_HEADER,
+        headers::METHOD_HEADER,
+        message::{self, Kind},
+        response::Format,
+        sse,
+    },
 };
 
 /// How long a server may take to hear of a cancelled call.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// As the pipeline's own table has it.
+const REASON: &str = "upstream_timeout";
+const CODE: i64 = 504;
 
 /// See the module.
 pub struct Bounded {
@@ -41,6 +47,7 @@ struct Running {
     inner: Arc<dyn Upstream>,
     /// What the cancellation has in common with the call, in a legacy session.
     alike: Option<Request<()>>,
+    to: Recipient,
     body: Bytes,
 }
 
@@ -60,7 +67,8 @@ impl Upstream for Bounded {
         }
         let in_session = modern.is_none() && call.headers().contains_key(SESSION_HEADER);
         let alike = in_session.then(|| alike(&call));
-        let running = Running { inner: Arc::clone(&self.inner), alike, body: call.body().clone() };
+        let running =
+            Running { inner: Arc::clone(&self.inner), alike, to: (&call).into(), body: call.body().clone() };
         let until = Instant::now().checked_add(self.limit);
         Box::pin(async move {
             let Some(until) = until else { return self.inner.call(call).await };
@@ -118,7 +126,8 @@ impl Running {
 
     fn into_end(self, limit: Duration, events: bool) -> End {
         let id = self.id();
-        End { limit, events, id, session: self.alike.map(|alike| (self.inner, alike)) }
+        let to = self.to;
+        End { limit, events, id, to, session: self.alike.map(|alike| (self.inner, alike)) }
     }
 }
 
@@ -135,6 +144,7 @@ struct End {
     limit: Duration,
     events: bool,
     id: Option<String>,
+    to: Recipient,
     session: Option<(Arc<dyn Upstream>, Request<()>)>,
 }
 
@@ -147,10 +157,12 @@ impl End {
 
     /// The response in the server's place, if it can be put on the stream.
     fn response(&self) -> Option<Bytes> {
+        let mut data = json!({"reason": REASON});
+        if let Some(trace_id) = self.to.refused(REASON, CODE) {
+            data["trace_id"] = trace_id.into();
+        }
         let id = self.id.as_ref().filter(|_| self.events)?;
-        let error = json!({
-            "code": 504, "message": too_long(self.limit), "data": {"reason": "upstream_timeout"},
-        });
+        let error = json!({"code": CODE, "message": too_long(self.limit), "data": data});
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
         // The server may have been in the middle of an event.
         Some([b"\n\n", &sse::frame(text.as_bytes())[..]].concat().into())
@@ -211,6 +223,7 @@ mod tests {
     use crate::upstream::written;
 
     const LIMIT: Duration = Duration::from_secs(60);
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
     /// Says that it is at work every second, and never more; remembers what it was sent.
     #[derive(Default)]
@@ -242,6 +255,7 @@ mod tests {
     fn request(method: &str, header: (&'static str, &'static str)) -> Request<Bytes> {
         let body = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"{method}"}}"#);
         let post = Request::post("/").header("authorization", "Bearer b").header(header.0, header.1);
+        let post = post.header("traceparent", format!("00-{TRACE}-00f067aa0ba902b7-01"));
         post.body(body.into()).unwrap()
     }
 
@@ -260,7 +274,7 @@ mod tests {
         let last = text.trim_end().rsplit("data: ").next().unwrap();
         let error: serde_json::Value = serde_json::from_str(last).unwrap();
         assert_eq!((&error["id"], &error["error"]["code"]), (&"a".into(), &504.into()));
-        assert_eq!(error["error"]["data"]["reason"], "upstream_timeout");
+        assert_eq!(error["error"]["data"], json!({"reason": "upstream_timeout", "trace_id": TRACE}));
         assert!(error["error"]["message"].as_str().unwrap().contains("max_total_timeout"), "{error}");
         tokio::task::yield_now().await;
         let sent = busy.sent.lock().unwrap();

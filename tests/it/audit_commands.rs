@@ -99,6 +99,23 @@ async fn the_commands_of_the_page_do_what_it_shows() {
     }
 }
 
+#[test]
+fn without_a_file_and_a_journal_in_the_state_directory_it_is_said_what_to_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = ["audit", "export", "--otlp", "http://127.0.0.1:1"];
+    for command in
+        [&["audit", "verify"][..], &["audit", "tail"], &["audit", "query"], &["audit", "stats"], &export]
+    {
+        let out = smartgate(folder.path(), command);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(64), "{command:?}: {said}");
+        let place = folder.path().join("smartgate/audit.jsonl");
+        for part in ["there is no journal at", place.to_str().unwrap(), "name a FILE", "audit.journal.path"] {
+            assert!(said.contains(part), "{command:?}: {said}");
+        }
+    }
+}
+
 fn run(folder: &Path, command: &str, shown: &[String]) {
     let program = Path::new(env!("CARGO_BIN_EXE_smartgate")).parent().unwrap();
     let mut shell = Command::new("sh");

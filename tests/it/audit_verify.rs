@@ -85,7 +85,12 @@ fn an_unknown_subcommand_is_wrong_usage() {
 #[test]
 fn a_missing_journal_fails() {
     let state = tempfile::tempdir().unwrap();
-    let output = smartgate(state.path(), &["audit", "verify"]);
-    assert_eq!(output.status.code(), Some(64));
-    assert!(text(&output.stderr).contains("No such file"), "{}", text(&output.stderr));
+    for (args, says) in [
+        (&["audit", "verify"][..], "there is no journal at"),
+        (&["audit", "verify", "missing.jsonl"], "missing.jsonl: No such file"),
+    ] {
+        let output = smartgate(state.path(), args);
+        assert_eq!(output.status.code(), Some(64));
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+    }
 }

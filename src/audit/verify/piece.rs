@@ -1,6 +1,8 @@
 //! One block of lines: each checked by itself and against the one before it in the block. Owns what makes a line good.
 //! Invariant: a piece says of its lines all that is needed to join it to the piece before.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -12,6 +14,7 @@ use super::{
 use crate::{
     audit::{
         chain::STOP,
+        line::is_plain,
         tail::{ENDING, stated_hash},
         text,
     },
@@ -28,17 +31,21 @@ pub(super) struct Rules<'a> {
 #[derive(Deserialize)]
 struct Line<'a> {
     v: u64,
-    kind: &'a str,
-    boot: &'a str,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    boot: Cow<'a, str>,
     seq: u64,
-    time: &'a str,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
     #[serde(default)]
     lost: u64,
-    prev: &'a str,
+    #[serde(borrow)]
+    prev: Cow<'a, str>,
     records: Option<u64>,
-    reason: Option<&'a str>,
-    key: Option<&'a str>,
-    signature: Option<&'a str>,
+    reason: Option<Cow<'a, str>>,
+    key: Option<Cow<'a, str>>,
+    signature: Option<Cow<'a, str>>,
 }
 
 /// How a line begins what follows it.
@@ -112,7 +119,9 @@ impl Piece {
         if text::hex_of(&Sha256::digest(covered).into()) != hash {
             return Err("the line was changed: it does not match its hash".into());
         }
-        let line: Line<'_> = serde_json::from_slice(text).map_err(|e| format!("not a record: {e}"))?;
+        let json = std::str::from_utf8(text).ok().filter(|json| is_plain(json, 0));
+        let json = json.ok_or("not a record: not JSON, nested too deep, or with a member twice")?;
+        let line: Line<'_> = serde_json::from_str(json).map_err(|e| format!("not a record: {e}"))?;
         let prev = well_formed(&line)?;
         let joint = Joint {
             prev,
@@ -122,23 +131,23 @@ impl Piece {
             is_start: line.kind == "start",
         };
         if let Some(last) = &self.last {
-            follows(last, &joint, line.boot)?;
+            follows(last, &joint, &line.boot)?;
         }
         let signed = signature(&line, rules.keys)?;
         self.lines += 1;
         self.note(&line, signed);
-        cursor.see(line.boot, line.seq, &hash);
+        cursor.see(&line.boot, line.seq, &hash);
         match &mut self.last {
             Some(last) => {
                 if last.position.boot != line.boot {
-                    line.boot.clone_into(&mut last.position.boot);
+                    line.boot.as_ref().clone_into(&mut last.position.boot);
                 }
                 (last.position.seq, last.hash) = (line.seq, hash);
             }
             None => {
-                let position = Position { boot: line.boot.to_owned(), seq: line.seq };
+                let position = Position { boot: line.boot.to_string(), seq: line.seq };
                 self.last = Some(End { position, hash });
-                self.first = Some(Joint { boot: line.boot.to_owned(), ..joint });
+                self.first = Some(Joint { boot: line.boot.to_string(), ..joint });
             }
         }
         self.lost = self.lost.saturating_add(line.lost);
@@ -147,14 +156,14 @@ impl Piece {
 
     fn note(&mut self, line: &Line<'_>, signed: bool) {
         let number = self.lines;
-        match line.kind {
+        match line.kind.as_ref() {
             "start" => {
                 let before = self.last.as_ref().map(|l| l.position.seq);
-                self.events.push(Event::Start { line: number, boot: line.boot.to_owned(), before });
+                self.events.push(Event::Start { line: number, boot: line.boot.to_string(), before });
             }
             "checkpoint" => {
-                let position = Position { boot: line.boot.to_owned(), seq: line.seq };
-                let is_stop = line.reason == Some(STOP);
+                let position = Position { boot: line.boot.to_string(), seq: line.seq };
+                let is_stop = line.reason.as_deref() == Some(STOP);
                 self.events.push(Event::Checkpoint { line: number, position, is_stop, signed });
             }
             _ => {}
@@ -200,15 +209,17 @@ fn signature(line: &Line<'_>, keys: &[PublicKey]) -> Result<bool, String> {
     if line.kind != "checkpoint" {
         return Ok(false);
     }
-    let (Some(records), Some(reason)) = (line.records, line.reason) else {
+    let (Some(records), Some(reason)) = (line.records, line.reason.as_deref()) else {
         return Err("not a record: a checkpoint without `records` or `reason`".into());
     };
-    let (Some(id), Some(signature)) = (line.key, line.signature) else { return Ok(false) };
+    let (Some(id), Some(signature)) = (line.key.as_deref(), line.signature.as_deref()) else {
+        return Ok(false);
+    };
     if keys.is_empty() {
         return Ok(true);
     }
     let statement =
-        Statement { boot: line.boot, seq: line.seq, time: line.time, records, reason, prev: line.prev };
+        Statement { boot: &line.boot, seq: line.seq, time: &line.time, records, reason, prev: &line.prev };
     match keys.iter().find(|key| key.id() == id) {
         None => Err(format!("a checkpoint signed with the key {id:.16}, which was not given")),
         Some(key) if key.confirms(statement, signature) => Ok(true),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, request::Parts};
+use http::{Request, Response, StatusCode, request::Parts};
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     refusal::Refusal,
 };
 use crate::{
+    bridge::hops::Recipient,
     mcp::{
         json::{self, Type},
         message::{self, Body, Kind},
@@ -76,7 +77,7 @@ where
             Part::Lost => {
                 let refusal = Refusal::upstream_protocol("one message of the batch was not answered");
                 if let Asks::Answer(id) = asks {
-                    whole.push(refusal.message(Some(&id), &HeaderMap::new()).into_bytes());
+                    whole.push(refusal.message(Some(&id), Recipient::default()).into_bytes());
                 }
             }
         }
@@ -190,7 +191,7 @@ fn asks(message: &[u8]) -> Asks {
 impl Core {
     /// A POSTed array.
     pub(super) async fn batch(self: Arc<Self>, head: Parts, body: Bytes) -> Answer {
-        let refuse = |refusal: Refusal| Ok(refusal.response(None, &head.headers));
+        let refuse = |refusal: Refusal| Ok(refusal.response(None, &head));
         match self.session(&head) {
             Ok(session) if session.revision.has_batches() => {}
             Ok(_) => {
@@ -221,7 +222,7 @@ impl Core {
         };
         match refused {
             Some((id, why)) => {
-                let response = Refusal::invalid_request(why).response(id.as_deref(), request.headers());
+                let response = Refusal::invalid_request(why).response(id.as_deref(), &request);
                 Box::pin(std::future::ready(Ok(response)))
             }
             None => Box::pin(self.serve(request)),

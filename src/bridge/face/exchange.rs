@@ -51,7 +51,7 @@ impl Core {
     ) -> Result<Response<ResponseBody>, UpstreamError> {
         let flight = match self.take_off(&call) {
             Ok(flight) => flight,
-            Err(refusal) => return Ok(refusal.response(Some(&call.id), &call.headers)),
+            Err(refusal) => return Ok(refusal.response(Some(&call.id), &call)),
         };
         let (cancelled, first) = (flight.cancelled.clone(), Retry::default());
         let (opened, number) = tokio::select! {
@@ -186,7 +186,7 @@ impl Ride {
     }
 
     fn refuse(&self, refusal: &Refusal) -> String {
-        refusal.message(Some(&self.call.id), &self.call.headers)
+        refusal.message(Some(&self.call.id), &self.call)
     }
 }
 

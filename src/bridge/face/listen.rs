@@ -73,18 +73,18 @@ impl Core {
     /// Opens the session's stream.
     pub(super) async fn get(self: Arc<Self>, call: Call) -> Result<Response<ResponseBody>, UpstreamError> {
         let Some(nonce) = &call.session.nonce else {
-            return Ok(Refusal::method_not_allowed().response(None, &call.headers));
+            return Ok(Refusal::method_not_allowed().response(None, &call));
         };
         let live = match self.live.at(nonce, &call.session.principal) {
             Ok(live) => live,
-            Err(refusal) => return Ok(refusal.response(None, &call.headers)),
+            Err(refusal) => return Ok(refusal.response(None, &call)),
         };
         let (listening, swaps) = {
             let _changing = live.changing.lock().await;
             let listening = match self.listen(&call, &live).await {
                 Ok(listening) => listening,
                 Err(NoListen::Refused(response)) => return Ok(*response),
-                Err(NoListen::NotOffered) => return Ok(Refusal::no_stream().response(None, &call.headers)),
+                Err(NoListen::NotOffered) => return Ok(Refusal::no_stream().response(None, &call)),
                 Err(NoListen::Failed(error)) => return Err(error),
             };
             (listening, live.open_stream())
@@ -97,7 +97,7 @@ impl Core {
 
     /// `resources/subscribe` and `resources/unsubscribe`: the set is changed once the server has acknowledged it.
     pub(super) async fn subscribe(&self, call: &Call) -> Result<Response<ResponseBody>, UpstreamError> {
-        let refuse = |refusal: Refusal| Ok(refusal.response(Some(&call.id), &call.headers));
+        let refuse = |refusal: Refusal| Ok(refusal.response(Some(&call.id), call));
         let Some(uri) = call.param("uri") else {
             return refuse(Refusal::invalid_params("params.uri must be a string"));
         };

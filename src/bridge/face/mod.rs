@@ -152,10 +152,10 @@ impl Core {
             Method::POST => self.post(head, body).await,
             Method::GET => match self.session(&head) {
                 Ok(session) => Box::pin(self.get(Call::new(&Message::default(), "", session, head))).await,
-                Err(refusal) => Ok(refusal.response(None, &head.headers)),
+                Err(refusal) => Ok(refusal.response(None, &head)),
             },
             Method::DELETE => Ok(self.delete(&head)),
-            _ => Ok(Refusal::method_not_allowed().response(None, &head.headers)),
+            _ => Ok(Refusal::method_not_allowed().response(None, &head)),
         }
     }
 
@@ -168,16 +168,16 @@ impl Core {
             Ok(Body::Object(message)) => message,
             Ok(Body::Batch) => return Box::pin(self.batch(head, body)).await,
             Ok(Body::Scalar) => {
-                return Ok(Refusal::invalid_request("the body is no object").response(None, &head.headers));
+                return Ok(Refusal::invalid_request("the body is no object").response(None, &head));
             }
-            Err(ParseError::NotJson { .. }) => return Ok(Refusal::not_json().response(None, &head.headers)),
+            Err(ParseError::NotJson { .. }) => return Ok(Refusal::not_json().response(None, &head)),
             Err(ParseError::TooDeep { .. }) => {
                 let refusal = Refusal::invalid_request("the body is nested too deep");
-                return Ok(refusal.response(None, &head.headers));
+                return Ok(refusal.response(None, &head));
             }
         };
         if let Some(why) = message.refusal(false) {
-            return Ok(Refusal::invalid_request(why).response(message.id(), &head.headers));
+            return Ok(Refusal::invalid_request(why).response(message.id(), &head));
         }
         match message.kind() {
             Kind::Request => {
@@ -189,9 +189,9 @@ impl Core {
                 self.request(call).await
             }
             _ => Ok(match self.session(&head) {
-                Err(refusal) => refusal.response(None, &head.headers),
+                Err(refusal) => refusal.response(None, &head),
                 Ok(session) if message.kind() == Kind::Response => {
-                    self.take_answer(&session, &message, &head.headers)
+                    self.take_answer(&session, &message, &head)
                 }
                 Ok(session) => self.notified(&session, &message),
             }),
@@ -209,7 +209,7 @@ impl Core {
         };
         match session {
             Ok(session) => Ok(Call::new(message, id, session, head)),
-            Err(refusal) => Err(Box::new(refusal.response(message.id(), &head.headers))),
+            Err(refusal) => Err(Box::new(refusal.response(message.id(), &head))),
         }
     }
 
@@ -220,9 +220,7 @@ impl Core {
             "logging/setLevel" => Ok(self.set_level(&call)),
             "resources/subscribe" | "resources/unsubscribe" => Box::pin(self.subscribe(&call)).await,
             // Of the other era, or of a protocol of tasks that is not bridged.
-            method if is_foreign(method) => {
-                Ok(Refusal::no_method(method).response(Some(&call.id), &call.headers))
-            }
+            method if is_foreign(method) => Ok(Refusal::no_method(method).response(Some(&call.id), &call)),
             _ => Box::pin(self.exchange(call)).await,
         }
     }
@@ -255,7 +253,7 @@ impl Core {
                 }
             }
         };
-        refusal.response(Some(&call.id), &call.headers)
+        refusal.response(Some(&call.id), call)
     }
 
     /// A notification: only a cancellation means something to the other side. The era bridge knows none that a
@@ -278,8 +276,8 @@ impl Core {
                 *response.status_mut() = http::StatusCode::OK;
                 response
             }
-            Ok(_) => Refusal::invalid_request("DELETE needs Mcp-Session-Id").response(None, &head.headers),
-            Err(refusal) => refusal.response(None, &head.headers),
+            Ok(_) => Refusal::invalid_request("DELETE needs Mcp-Session-Id").response(None, head),
+            Err(refusal) => refusal.response(None, head),
         }
     }
 }

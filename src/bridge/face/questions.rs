@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, Response};
+use http::{Response, request::Parts};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -91,7 +91,7 @@ impl Core {
         &self,
         session: &Session,
         message: &Message<'_>,
-        headers: &HeaderMap,
+        head: &Parts,
     ) -> Response<ResponseBody> {
         let id = message.id().and_then(|id| serde_json::from_str::<String>(id).ok()).unwrap_or_default();
         let opened = self.sealer.open::<QuestionId>(Purpose::ServerRequest, &session.principal, &id);
@@ -99,11 +99,11 @@ impl Core {
             Ok(question) if Some(question.session) == session.nonce => question,
             _ => {
                 let why = "this response answers no request of this session";
-                return Refusal::invalid_request(why).response(None, headers);
+                return Refusal::invalid_request(why).response(None, head);
             }
         };
         if question.process != self.process {
-            return Refusal::parked_elsewhere().response(None, headers);
+            return Refusal::parked_elsewhere().response(None, head);
         }
         if let Some(live) = self.live.find(&question.session) {
             live.answer(question.number, read_answer(message.envelope));

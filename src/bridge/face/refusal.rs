@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 
 use super::{body, live::Full, rewrite::quoted};
-use crate::upstream::ResponseBody;
+use crate::{bridge::hops::Recipient, upstream::ResponseBody};
 
 /// A JSON-RPC error of ours.
 #[derive(Debug, Clone)]
@@ -115,9 +115,11 @@ impl Refusal {
     }
 
     /// The JSON-RPC message.
-    pub(super) fn message(&self, id: Option<&str>, headers: &HeaderMap) -> String {
+    pub(super) fn message(&self, id: Option<&str>, to: impl Into<Recipient>) -> String {
         let id = id.map(|id| format!("\"id\":{id},")).unwrap_or_default();
-        let trace = trace_id(headers).map(|t| format!(",\"trace_id\":\"{t}\"")).unwrap_or_default();
+        let to = to.into();
+        let trace = to.refused(self.reason, self.code);
+        let trace = trace.map(|t| format!(",\"trace_id\":\"{t}\"")).unwrap_or_default();
         format!(
             "{{\"jsonrpc\":\"2.0\",{id}\"error\":{{\"code\":{},\"message\":{},\"data\":{{\"reason\":\"{}\"{}{trace}}}}}}}",
             self.code,
@@ -128,17 +130,11 @@ impl Refusal {
     }
 
     /// The whole answer.
-    pub(super) fn response(&self, id: Option<&str>, headers: &HeaderMap) -> Response<ResponseBody> {
-        let mut response = body::json(self.status, Bytes::from(self.message(id, headers)));
+    pub(super) fn response(&self, id: Option<&str>, to: impl Into<Recipient>) -> Response<ResponseBody> {
+        let mut response = body::json(self.status, Bytes::from(self.message(id, to)));
         if self.status == StatusCode::METHOD_NOT_ALLOWED {
             response.headers_mut().insert(http::header::ALLOW, http::HeaderValue::from_static("POST"));
         }
         response
     }
-}
-
-/// The trace that the request belongs to, from the header that the pipeline sets.
-fn trace_id(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get("traceparent")?.to_str().ok()?;
-    value.split('-').nth(1).filter(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }

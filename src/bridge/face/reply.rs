@@ -82,7 +82,7 @@ fn outcome(result: Raw<'_>, call: &Call) -> Heard {
         Some("input_required") => Heard::Asked(asked(result)),
         _ => {
             let refusal = Refusal::upstream_protocol("a result of a type that is not known");
-            Heard::Answer(refusal.message(Some(&call.id), &call.headers))
+            Heard::Answer(refusal.message(Some(&call.id), call))
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
     session::Session,
 };
 use crate::{
-    bridge::hops::Hops,
+    bridge::hops::{Hops, Recipient},
     mcp::{
         era::{MODERN, SESSION_HEADER, VERSION_HEADER},
         headers::{self, METHOD_HEADER, NAME_HEADER},
@@ -47,6 +47,12 @@ pub(super) struct Call {
     extensions: Extensions,
     /// Whether the client takes an event stream.
     pub(super) takes_events: bool,
+}
+
+impl From<&Call> for Recipient {
+    fn from(call: &Call) -> Self {
+        (&call.headers, &call.extensions).into()
+    }
 }
 
 /// What a retry adds.

@@ -9,10 +9,11 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 
+use super::filters::standard_journal;
 use crate::{
     audit::resend::{self, Range, Sent},
     cli::{FAILURE, print, usage},
-    config::{self, OtlpProtocol, Secret, Telemetry},
+    config::{OtlpProtocol, Secret, Telemetry},
 };
 
 /// `audit export`
@@ -85,7 +86,7 @@ fn report(sent: Sent) -> ExitCode {
 
 fn files(args: &Args) -> Result<Vec<PathBuf>, String> {
     let journal = match &args.files[..] {
-        [] => config::default_journal().ok_or("there is no state directory: name a FILE")?,
+        [] => standard_journal()?,
         [journal] => journal.clone(),
         several => return Ok(several.to_vec()),
     };

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use crate::{
-    audit::query::{Filter, Names, moment, now},
+    audit::{
+        query::{Filter, Names, moment, now},
+        resend,
+    },
     config,
 };
 
@@ -103,8 +106,19 @@ pub(crate) fn journals(files: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
     if !files.is_empty() {
         return Ok(files);
     }
-    let journal = config::default_journal();
-    journal.map(|j| vec![j]).ok_or_else(|| "there is no state directory: name a FILE".to_owned())
+    standard_journal().map(|journal| vec![journal])
+}
+
+/// The journal in the state directory, for who names no other.
+///
+/// # Errors
+/// There is none, and what to do then.
+pub(super) fn standard_journal() -> Result<PathBuf, String> {
+    let hint = "name a FILE: `audit.journal.path` of the configuration says where the gateway writes";
+    let journal = config::default_journal().ok_or_else(|| format!("there is no state directory: {hint}"))?;
+    // A gateway that ended in the middle of a rotation leaves old segments alone.
+    let there = resend::files(&journal).is_ok_and(|files| files.iter().any(|file| file.exists()));
+    if there { Ok(journal) } else { Err(format!("there is no journal at {}: {hint}", journal.display())) }
 }
 
 #[cfg(test)]

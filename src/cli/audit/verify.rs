@@ -9,11 +9,10 @@ use std::{
 
 use clap::Parser;
 
-use super::held;
+use super::{filters::standard_journal, held};
 use crate::{
     audit::verify::{self, Checks, Report},
     cli::{FAILURE, print, usage},
-    config,
     signing::PublicKey,
 };
 
@@ -44,10 +43,10 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> ExitCode {
     let mut files = args.files;
     if files.is_empty() {
-        let Some(journal) = config::default_journal() else {
-            return usage("there is no state directory: name a FILE");
-        };
-        files.push(journal);
+        match standard_journal() {
+            Ok(journal) => files.push(journal),
+            Err(why) => return usage(&why),
+        }
     }
     let mut checks = Checks::default();
     for key in &args.public_key {

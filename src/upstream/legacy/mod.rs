@@ -42,13 +42,13 @@ use self::{
     origin::Origin,
     pool::{Lent, Pool},
     refused::{Refused, as_it_came},
-    relay::Asker,
     reply::Refusal,
     session::Session,
 };
 use super::{BoxFuture, ForwardPath, ResponseBody, Upstream, UpstreamError};
 use crate::{
     bridge::{
+        hops::Recipient,
         parked::{self, Parked},
         sealed::Sealer,
     },
@@ -135,7 +135,8 @@ impl Upstream for Legacy {
                 return self.bridge.upstream.call(call).await;
             }
             let why = "the modern protocol has POST alone";
-            let mut response = Refusal::new(405, 405, "method_not_allowed", why).response(None);
+            let mut response =
+                Refusal::new(405, 405, "method_not_allowed", why).response(None, &(&call).into());
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
             Ok(response)
         })
@@ -146,6 +147,7 @@ impl Bridge {
     async fn post(self: Arc<Self>, call: Request<Bytes>) -> Result<Response<ResponseBody>, UpstreamError> {
         // Whatever becomes of it; a session knows better.
         origin::note(call.extensions(), &self.version);
+        let to = Recipient::from(&call);
         let incoming = match incoming::read(call.body()) {
             Ok(Read::Request(incoming)) => incoming,
             // The loss of notifications: none of them means anything between these eras.
@@ -156,7 +158,8 @@ impl Bridge {
                     -32600 => "invalid_request",
                     _ => "invalid_params",
                 };
-                return Ok(Refusal::new(400, why.code, reason, why.message).response(why.id.as_deref()));
+                let refusal = Refusal::new(400, why.code, reason, why.message);
+                return Ok(refusal.response(why.id.as_deref(), &to));
             }
         };
         let id = incoming.client.id.clone();
@@ -166,7 +169,7 @@ impl Bridge {
             "subscriptions/listen" => listen::listen(self, origin, incoming).await,
             gone if losses::is_gone(gone) => {
                 let why = "this method does not exist in the modern protocol";
-                Ok(Refusal::new(404, -32601, "method_not_found", why).response(Some(&id)))
+                Ok(Refusal::new(404, -32601, "method_not_found", why).response(Some(&id), &to))
             }
             _ => self.request(origin, incoming).await,
         };
@@ -175,9 +178,9 @@ impl Bridge {
             Err(NoSession::Upstream(error)) => Err(error),
             Err(NoSession::Refused(head)) => {
                 let why = format!("the server lets nobody in: HTTP {} to initialize", head.status.as_u16());
-                Ok(as_it_came(*head, Refusal::upstream(why).message(Some(&id))))
+                Ok(as_it_came(*head, Refusal::upstream(why).message(Some(&id), &to)))
             }
-            Err(NoSession::Said(refusal)) => Ok(refusal.response(Some(&id))),
+            Err(NoSession::Said(refusal)) => Ok(refusal.response(Some(&id), &to)),
         }
     }
 
@@ -242,7 +245,7 @@ impl Bridge {
             if let Some(level) = incoming.client.level {
                 call.session.raise(level).await;
             }
-            let asker = Asker { incoming, owner: origin.owner, status: StatusCode::OK };
+            let asker = origin.asker(incoming, StatusCode::OK);
             return Ok(self.resume(call, asker).await);
         }
         let can_be_asked = is_askable(&incoming.method) && incoming.asks.any();
@@ -264,7 +267,7 @@ impl Bridge {
                 // Servers that answer with JSON ask before there is a response head.
                 () = call.hears() => {
                     call.reads(Messages::later(sent));
-                    let asker = Asker { incoming, owner: origin.owner, status: StatusCode::OK };
+                    let asker = origin.asker(incoming, StatusCode::OK);
                     return Ok(relay::relay(self, call, asker).await);
                 }
             };
@@ -283,7 +286,7 @@ impl Bridge {
                     return Err(said(Refusal::upstream(why)));
                 };
                 call.reads(Messages::new(response.into_body(), stream));
-                let asker = Asker { incoming, owner: origin.owner, status };
+                let asker = origin.asker(incoming, status);
                 return Ok(relay::relay(self, call, asker).await);
             }
             call.end();
@@ -300,7 +303,7 @@ impl Bridge {
                             Ok(reply::json_response(status_of(status, of_code), body))
                         }
                         Translated::Links(links) => {
-                            let asker = Asker { incoming, owner: origin.owner, status };
+                            let asker = origin.asker(incoming, status);
                             Ok(reply::json_response(StatusCode::OK, self.links(&asker, &links)))
                         }
                     };

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, Request, header};
+use http::{Extensions, HeaderMap, Request, StatusCode, header};
 use sha2::{Digest, Sha256};
 
 use super::{
     incoming::Incoming,
     pool::Key,
+    relay::Asker,
     session::{Session, Way},
 };
 use crate::{
@@ -45,6 +46,12 @@ impl Origin {
             owner: principal(name, &head.headers),
             way: Way { upstream: Arc::clone(upstream), headers: head.headers, extensions: head.extensions },
         }
+    }
+
+    /// Who waits for the call. `status` is the server's.
+    pub(super) fn asker(&self, incoming: Box<Incoming>, status: StatusCode) -> Asker {
+        let to = (&self.way.headers, &self.way.extensions).into();
+        Asker { incoming, owner: Arc::clone(&self.owner), to, status }
     }
 
     pub(super) fn key(&self, incoming: &Incoming) -> Key {

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     bridge::{
+        hops::Recipient,
         parked::{Full, Handle},
         sealed::{Purpose, Unsealed},
     },
@@ -47,6 +48,7 @@ pub(super) struct State {
 pub(super) struct Asker {
     pub(super) incoming: Box<Incoming>,
     pub(super) owner: Arc<str>,
+    pub(super) to: Recipient,
     /// Of the server's response.
     pub(super) status: StatusCode,
 }
@@ -109,7 +111,7 @@ impl Bridge {
         let Incoming { client, method, asks, .. } = &*asker.incoming;
         let refuse = |refusal: Refusal| {
             let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
-            (status, refusal.message(Some(&client.id)))
+            (status, refusal.message(Some(&client.id), &asker.to))
         };
         match step {
             Step::Answer(text) => match translate(&text, &client.id, method, *asks) {
@@ -194,7 +196,7 @@ impl Bridge {
         let answers = asker.incoming.answers.as_deref().unwrap_or_default();
         call.session.touch();
         if let Err(why) = call.answer(answers).await {
-            return Refusal::upstream(why).response(Some(&asker.incoming.client.id));
+            return Refusal::upstream(why).response(Some(&asker.incoming.client.id), &asker.to);
         }
         if !call.questions.is_empty() {
             // Answers are missing: the client is asked again for those.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::{
+    bridge::hops::Recipient,
     mcp::sse,
     upstream::{ResponseBody, written},
 };
@@ -44,8 +45,11 @@ impl Refusal {
     }
 
     /// The JSON-RPC message.
-    pub(super) fn message(&self, id: Option<&str>) -> Bytes {
+    pub(super) fn message(&self, id: Option<&str>, to: &Recipient) -> Bytes {
         let mut data = json!({"reason": self.reason});
+        if let Some(trace_id) = to.refused(self.reason, self.code) {
+            data["trace_id"] = trace_id.into();
+        }
         if let Some((name, value)) = self.data.as_deref() {
             data[*name] = value.clone();
         }
@@ -54,8 +58,9 @@ impl Refusal {
         format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#).into()
     }
 
-    pub(super) fn response(&self, id: Option<&str>) -> Response<ResponseBody> {
-        json_response(StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY), self.message(id))
+    pub(super) fn response(&self, id: Option<&str>, to: &Recipient) -> Response<ResponseBody> {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        json_response(status, self.message(id, to))
     }
 }
 

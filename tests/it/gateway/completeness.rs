@@ -15,7 +15,7 @@ use crate::support::{
 const ONCE: &str = "sg-the-key-of-once-0123456789abcdef";
 
 /// "hang" never answers, "stream" streams one event; GET is not supported.
-async fn fake() -> Fake {
+pub(super) async fn fake() -> Fake {
     Fake::start(|seen| async move {
         match (
             seen.method == http::Method::POST,
@@ -57,7 +57,7 @@ impl Count {
     }
 }
 
-fn told(record: &Value) -> (String, u64, String) {
+pub(super) fn told(record: &Value) -> (String, u64, String) {
     let (outcome, status, reason, _) = ending(record);
     (outcome.to_owned(), status.unwrap_or(0), reason.unwrap_or("").to_owned())
 }

@@ -73,7 +73,7 @@ async fn a_full_disk_refuses_new_calls_loses_none_and_recovers() {
         let text = fs::read_to_string(&journal).unwrap();
         text.matches("\"kind\":\"call\"").count()
     };
-    let mut passed = 1;
+    let (mut passed, mut refusals) = (1, 1);
     assert_eq!(gate.post(request(1, "ping")).await.status, 200);
     let slow: Vec<_> = (0..5)
         .map(|id| {
@@ -107,6 +107,7 @@ async fn a_full_disk_refuses_new_calls_loses_none_and_recovers() {
     disk.free();
     soon("recovery", async {
         while gate.post(request(3, "ping")).await.status != 200 {
+            refusals += 1;
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     })
@@ -121,6 +122,10 @@ async fn a_full_disk_refuses_new_calls_loses_none_and_recovers() {
     let text = fs::read_to_string(&journal).unwrap();
     let ok = text.lines().filter(|l| l.contains("\"outcome\":\"ok\"")).count();
     assert_eq!(ok, passed, "{} lines", read());
+    let refused =
+        text.lines().filter(|l| l.contains("\"outcome\":\"rejected\"") && l.contains("audit_unavailable"));
+    assert_eq!(refused.count(), refusals, "refusals are recorded too, once the disk has room");
+    assert_eq!(read(), passed + refusals);
     let verified = program().args(["audit", "verify"]).arg(&journal).status().unwrap();
     assert!(verified.success());
 }

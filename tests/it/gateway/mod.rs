@@ -10,6 +10,7 @@ mod budgets;
 mod capture;
 mod catalog;
 mod completeness;
+mod completeness_faults;
 mod crowd;
 mod drain;
 mod era_change;

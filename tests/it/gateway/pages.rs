@@ -66,6 +66,19 @@ async fn the_api_has_what_the_journal_says_and_filters_it() {
         assert_eq!(found["calls"].as_array().unwrap().len(), clocks, "{query}: {found}");
     }
 
+    for (query, known) in [
+        ("calls?principal=ada", "known are key, tool, upstream, outcome, client, host, limit"),
+        ("calls?limit=-1", "limit is a whole number"),
+        ("calls?limit=all", "limit is a whole number"),
+        ("calls?outcome=fine", "known are failed, ok"),
+        ("activity?limit=1", "known are"),
+        ("events?since=1h", "after"),
+    ] {
+        let refused = get(&gate, &format!("/api/{query}")).await;
+        assert_eq!((refused.status, &refused.json()["error"]), (400, &json!("invalid_request")), "{query}");
+        assert!(refused.text().contains(known), "{query}: {}", refused.text());
+    }
+
     let (boot, seq) = (records[1]["boot"].as_str().unwrap(), &records[1]["seq"]);
     let one = get(&gate, &format!("/api/calls/{boot}/{seq}")).await;
     let journal = std::fs::read_to_string(gate.journal()).unwrap();

@@ -72,6 +72,7 @@ pub(super) fn bridge_refused(answer: &Answer, status: u16, reason: &str) {
     assert_eq!((answer.status, &error["code"]), (status, &json!(status)), "{}", answer.text());
     assert_eq!((answer.reason().as_str(), &answer.json()["id"]), (reason, &json!(7)));
     assert!(error["message"].as_str().is_some_and(|m| m.len() > 10), "{}", answer.text());
+    assert_eq!(error["data"]["trace_id"].as_str().map(str::len), Some(32), "{}", answer.text());
 }
 
 #[tokio::test]
@@ -106,8 +107,8 @@ async fn a_server_that_was_restarted_meanwhile_is_told_of_and_a_new_call_works()
     let state = parked(&gate, KEY, 1).await;
     assert_eq!(retry(&gate, KEY, 1, &state).await.json()["result"]["content"][0]["text"], "accept");
     let records = gate.stop().await;
-    assert_eq!(ending(&records[2]), ("rpc_error", Some(502), None, Some(502)));
-    assert_eq!(ending(&records[3]), ("rpc_error", Some(502), None, Some(502)));
+    assert_eq!(ending(&records[2]), ("upstream_failed", Some(502), Some("upstream_protocol"), Some(502)));
+    assert_eq!(ending(&records[3]), ("upstream_failed", Some(502), Some("upstream_protocol"), Some(502)));
 }
 
 #[tokio::test]
@@ -122,7 +123,7 @@ async fn a_client_that_never_comes_back_leaves_nothing() {
     no_such_state(&retry(&gate, KEY, 1, &state).await, "time to answer is over");
     assert_eq!(asking.asked(), 1);
     let records = gate.stop().await;
-    assert_eq!(ending(&records[1]), ("rpc_error", Some(400), None, Some(-32602)));
+    assert_eq!(ending(&records[1]), ("rejected", Some(400), Some("invalid_params"), Some(-32602)));
 }
 
 #[tokio::test]
@@ -175,7 +176,7 @@ async fn a_state_is_of_one_key_and_one_request() {
     }
     let records = gate.stop().await;
     for record in &records[2..5] {
-        assert_eq!(ending(record), ("rpc_error", Some(400), None, Some(-32602)));
+        assert_eq!(ending(record), ("rejected", Some(400), Some("invalid_params"), Some(-32602)));
     }
     assert_eq!((&records[2]["principal"], &records[3]["principal"]), (&json!("bob"), &json!("ada")));
 }

@@ -74,7 +74,8 @@ async fn those_who_wait_are_bounded_and_nobody_else_waits() {
     }
     let gate = Arc::into_inner(gate).unwrap();
     let records = gate.stop().await;
-    let full = records.iter().filter(|r| ending(r) == ("rpc_error", Some(503), None, Some(503))).count();
+    let refused = ("rejected", Some(503), Some("parked_exhausted"), Some(503));
+    let full = records.iter().filter(|r| ending(r) == refused).count();
     assert_eq!(full, if principals == 10 { 2 } else { 1 });
     until("the server's streams are closed", || asking.open() == 0).await;
 }

@@ -1,5 +1,6 @@
-//! Secrets from a published rule set's own samples, in every place of a message that can carry one: none is in the
-//! journal, in what a collector receives, in the log at its most talkative, in the metrics or on a page.
+//! Secrets from a published rule set's own samples, in every place of a message that can carry one, plain and written
+//! with escapes of JSON: none is in the journal, in what a collector receives, in the log at its most talkative, in the
+//! metrics, on the admin pages or in their API.
 
 use std::{
     fmt::Write,
@@ -7,17 +8,26 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use http_body_util::BodyExt;
-use serde_json::{Value, json};
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 
 use crate::support::{
     fake::{Fake, Reply, Seen, error, event, json_reply, result, typed},
     gate::{self, Gate},
-    process::Gateway,
+    process::{Gateway, read_to, send_to},
 };
 
 /// What cannot be told from ordinary words, see docs/security.md.
 const MISSED: &[&str] = &["np.generic.7", "np.jenkins.2", "np.psexec.1", "np.thingsboard.1"];
+
+/// Where the sample stands in a message.
+const HERE: &str = "@@HERE@@";
+/// And where in a text of JSON within it.
+const WITHIN: &str = "@@WITHIN@@";
+/// Of the calls' own pages, one of so many is looked at.
+const STEP: usize = 7;
 
 /// A text with a secret, and a piece of the secret that no escape changes.
 struct Sample {
@@ -41,6 +51,49 @@ fn samples() -> Vec<Sample> {
         .collect()
 }
 
+/// A way to write a text of JSON between its quotes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Written {
+    /// As programs do.
+    Usual,
+    /// With escapes where none is needed.
+    Odd,
+    /// With nothing else.
+    Escapes,
+}
+
+impl Written {
+    fn text(self, text: &str) -> String {
+        let mut out = String::new();
+        for c in text.chars() {
+            match c {
+                '/' if self == Self::Odd => out.push_str("\\/"),
+                'a' | 'e' | 'i' | 'A' | 'E' | 'I' | '1'..='3' | ':' | '=' if self == Self::Odd => {
+                    write!(out, "\\u{:04X}", u32::from(c)).unwrap();
+                }
+                _ if self == Self::Escapes => {
+                    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| write!(out, "\\u{unit:04x}").unwrap());
+                }
+                _ => {
+                    let quoted = Value::from(c.to_string()).to_string();
+                    out.push_str(&quoted[1..quoted.len() - 1]);
+                }
+            }
+        }
+        out
+    }
+
+    /// The forms in which a piece of it may be seen.
+    fn seen(self, piece: &str) -> Vec<String> {
+        let once = self.text(piece);
+        let twice = Self::Usual.text(&once);
+        let mut all = vec![piece.to_owned(), Self::Usual.text(&twice), twice, once];
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
 /// A collector that keeps the bytes of everything it is sent. Strings of protobuf are in them as they are.
 fn collector() -> (Gate, Arc<Mutex<Vec<u8>>>) {
     let taken = Arc::new(Mutex::new(Vec::new()));
@@ -59,19 +112,39 @@ fn collector() -> (Gate, Arc<Mutex<Vec<u8>>>) {
     (gate, taken)
 }
 
-/// An upstream that says everything back: as a result, as an error, in a stream with a log notification.
+#[derive(Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// An upstream that says everything back as it was written: as a result, as an error, in a stream with a log notification.
 fn echo(seen: &Seen) -> Reply {
-    let message = seen.json();
-    let said = message["params"].to_string();
+    let (message, text) = (seen.json(), seen.text());
+    let params = serde_json::from_str::<Raw<'_>>(text).unwrap().params.map_or("null", RawValue::get);
     match seen.rpc().as_str() {
-        "prompts/get" => error(seen, -32_602, &said),
+        "prompts/get" => error(seen, -32_602, params),
         "resources/read" => {
-            let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": said}});
-            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"contents": [{"uri": "a:b", "text": said}]}});
+            let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": params}});
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"contents": [{"uri": "a:b", "text": params}]}});
             typed(200, "text/event-stream", [event(&log.to_string()), event(&answer.to_string())].concat())
         }
         "tools/call" if message["params"]["name"] == "add" => {
-            result(seen, &json!({"content": [{"type": "text", "text": said}], "structuredContent": message["params"]["arguments"]}))
+            let arguments = serde_json::from_str::<Params<'_>>(params).unwrap().arguments;
+            let arguments = arguments.map_or("null", RawValue::get);
+            let (id, said) = (&message["id"], Value::from(params));
+            json_reply(
+                200,
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":{said}}}],"structuredContent":{arguments}}}}}"#
+                ),
+            )
         }
         "tools/call" => {
             let text = message["params"]["name"].clone();
@@ -83,32 +156,43 @@ fn echo(seen: &Seen) -> Reply {
 }
 
 /// Messages with the sample in every place of a body.
-fn bodies(text: &str) -> Vec<Value> {
+fn bodies(text: &str, how: Written) -> Vec<String> {
     let call = |id: Value, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-    let within = json!({"deep": [text, {"deeper": text}]}).to_string();
-    vec![
+    let within = json!({"deep": [WITHIN, {"deeper": WITHIN}]}).to_string();
+    let messages = [
         call(
             1.into(),
             "tools/call",
-            json!({"name": "add", "arguments": {"a": text, "list": [1, {"x": [text]}], text: 1, "json": within}}),
+            json!({"name": "add", "arguments": {"a": HERE, "list": [1, {"x": [HERE]}], HERE: 1, "json": within}}),
         ),
-        call(2.into(), "tools/call", json!({"name": text, "arguments": {}})),
-        call(text.into(), "ping", json!({})),
-        call(3.into(), text, json!({"a": text})),
-        call(4.into(), "prompts/get", json!({"name": text, "arguments": {"a": text}})),
-        call(5.into(), "resources/read", json!({"uri": text})),
+        call(2.into(), "tools/call", json!({"name": HERE, "arguments": {}})),
+        call(HERE.into(), "ping", json!({})),
+        call(3.into(), HERE, json!({"a": HERE})),
+        call(4.into(), "prompts/get", json!({"name": HERE, "arguments": {"a": HERE}})),
+        call(5.into(), "resources/read", json!({"uri": HERE})),
         call(
             6.into(),
             "initialize",
-            json!({"protocolVersion": text, "capabilities": {}, "clientInfo": {"name": text, "version": text}}),
+            json!({"protocolVersion": HERE, "capabilities": {}, "clientInfo": {"name": HERE, "version": HERE}}),
         ),
-        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": text}}),
-    ]
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": HERE}}),
+    ];
+    let once = how.text(text);
+    let twice = Written::Usual.text(&once);
+    messages.iter().map(|message| message.to_string().replace(HERE, &once).replace(WITHIN, &twice)).collect()
 }
 
-async fn drive(gate: &Gateway, text: &str) {
-    for body in bodies(text) {
-        gate.post(body.to_string()).await;
+/// Sends them; how many records that makes.
+async fn drive(gate: &Gateway, text: &str, how: Written) -> usize {
+    let bodies = bodies(text, how);
+    let sent = bodies.len();
+    for body in bodies {
+        gate.post(body).await;
+    }
+    // Neither JSON nor complete.
+    gate.post(format!("{{\"id\":1,\"a\":\"{}", how.text(text))).await;
+    if how != Written::Usual {
+        return sent + 1;
     }
     // A header and a query hold one line of visible characters.
     let line: String = text.chars().map(|c| if c.is_ascii_graphic() { c } else { ' ' }).collect();
@@ -136,22 +220,59 @@ async fn drive(gate: &Gateway, text: &str) {
     gate.call(request, r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#).await;
     let lost = gate.request().uri(format!("/nowhere/{query}"));
     gate.call(lost, "{}").await;
-    // Neither JSON nor complete.
     gate.post(format!("{{\"id\":1,{line}")).await;
+    sent + 4
+}
+
+/// Everything that the admin listener says, each with its path. What pages write for markup is undone.
+async fn pages(gate: &Gateway, records: &[Value]) -> Vec<(String, String)> {
+    let own = |record: &Value| format!("{}/{}", record["boot"].as_str().unwrap(), record["seq"]);
+    let mut paths: Vec<String> = ["/readyz", "/metrics", "/activity", "/connect", "/api/calls?limit=9999"]
+        .into_iter()
+        .chain(["/api/activity", "/api/connect"])
+        .map(str::to_owned)
+        .collect();
+    for record in records.iter().step_by(STEP) {
+        paths.extend([format!("/activity/{}", own(record)), format!("/api/calls/{}", own(record))]);
+    }
+    let mut told = Vec::new();
+    for path in paths {
+        let page = gate.page(&path).await;
+        assert_eq!(page.status, 200, "{path}");
+        let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+            .into_iter()
+            .fold(page.text().to_owned(), |text, (written, meant)| text.replace(written, meant));
+        told.push((path, plain));
+    }
+    // A place of another boot is the beginning.
+    let stream = Request::get("/api/events?after=01ANOTHER.1").header("host", "localhost");
+    let mut stream = send_to(gate.admin, stream.body(Full::default()).unwrap()).await.into_body();
+    let last = format!("/activity/{}\"", own(records.last().unwrap()));
+    told.push(("/api/events".to_owned(), read_to(&mut stream, &last).await));
+    told
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_of_a_published_rule_set_are_in_nothing_that_is_kept_or_told() {
-    // All of them in each arrangement take a minute; halves that overlap are as many as are asked for.
+    // All of them in each arrangement take minutes; thirds that differ are as many as are asked for.
     let all = std::env::var_os("SMARTGATE_ALL_SECRETS").is_some();
     for (nth, capture) in ["none", "hash", "redacted"].into_iter().enumerate() {
-        let samples: Vec<_> = samples()
-            .into_iter()
+        let samples = samples();
+        let driven: Vec<(&Sample, Written)> = samples
+            .iter()
             .enumerate()
-            .filter(|(n, _)| all || n % 2 == nth % 2)
-            .map(|(_, s)| s)
+            .flat_map(|(n, sample)| {
+                let odd = if n / 3 % 2 == 0 { Written::Odd } else { Written::Escapes };
+                let ways: &[Written] = match (n + nth) % 3 {
+                    _ if all => &[Written::Usual, Written::Odd, Written::Escapes],
+                    0 => &[Written::Usual],
+                    1 => &[odd],
+                    _ => &[],
+                };
+                ways.iter().map(move |how| (sample, *how)).collect::<Vec<_>>()
+            })
             .collect();
-        assert!(samples.len() >= 60, "{}", samples.len());
+        assert!(driven.len() >= 60, "{}", driven.len());
         let fake = Fake::start(|seen| async move { echo(&seen) }).await;
         let (sink, taken) = collector();
         let config = format!(
@@ -159,26 +280,32 @@ async fn secrets_of_a_published_rule_set_are_in_nothing_that_is_kept_or_told() {
             sink.addr
         );
         let gate = Gateway::before(&fake.url(), &config).await;
-        for sample in &samples {
-            drive(&gate, &sample.text).await;
+        let mut expected = 0;
+        for (sample, how) in &driven {
+            expected += drive(&gate, &sample.text, *how).await;
         }
-        let pages = gate.page("/readyz").await.text().to_owned() + gate.page("/metrics").await.text();
-        let log = gate.log();
+        let records = gate.recorded(expected).await;
+        let mut places = pages(&gate, &records).await;
+        places.push(("the log".to_owned(), gate.log()));
+        places.push(("the journal".to_owned(), std::fs::read_to_string(gate.journal()).unwrap()));
         let records = gate.stop().await;
-        assert!(records.len() >= samples.len() * 11, "{} records", records.len());
-        let journal = records.iter().map(Value::to_string).collect::<String>();
+        // What escapes would hide in the lines of the journal.
+        places.push(("its records".to_owned(), records.iter().map(Value::to_string).collect()));
         let taken = String::from_utf8_lossy(&taken.lock().unwrap()).into_owned();
         for signal in ["/v1/traces", "/v1/metrics", "/v1/logs"] {
             assert!(taken.contains(signal), "nothing came to {signal}");
         }
+        places.push(("the collector".to_owned(), taken));
         let mut found = String::new();
-        for (place, told) in [("journal", &journal), ("collector", &taken), ("log", &log), ("pages", &pages)]
-        {
-            for Sample { rule, piece, .. } in &samples {
-                if let Some(at) = told.find(piece.as_str()) {
-                    let from = told.floor_char_boundary(at.saturating_sub(300));
-                    writeln!(found, "{capture}: {rule} in the {place}: …{}", &told[from..at + piece.len()])
-                        .unwrap();
+        for (sample, how) in &driven {
+            for piece in how.seen(&sample.piece) {
+                for (place, told) in &places {
+                    if let Some(at) = told.find(&piece) {
+                        let from = told.floor_char_boundary(at.saturating_sub(300));
+                        let rule = sample.rule;
+                        let near = &told[from..at + piece.len()];
+                        writeln!(found, "{capture}, {how:?}: {rule} in {place}: …{near}").unwrap();
+                    }
                 }
             }
         }

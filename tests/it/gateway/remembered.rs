@@ -117,8 +117,8 @@ async fn questions_of_one_principal_are_bounded_and_others_are_asked() {
     let full: Vec<_> = records.iter().filter(|r| r["error"]["code"] == 429).collect();
     assert_eq!(full.len(), 1);
     assert_eq!(
-        (&full[0]["outcome"], &full[0]["bridged"]),
-        (&json!("rpc_error"), &json!(true)),
+        (&full[0]["outcome"], &full[0]["error"]["reason"], &full[0]["bridged"]),
+        (&json!("rejected"), &json!("rate_limited"), &json!(true)),
         "{}",
         full[0]
     );

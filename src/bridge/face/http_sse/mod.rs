@@ -99,7 +99,7 @@ impl HttpSse {
         let principal = principal(&head.extensions);
         let place = match self.shared.places.take(&principal) {
             Ok(place) => place,
-            Err(full) => return Refusal::no_place("streams", full).response(None, &head.headers),
+            Err(full) => return Refusal::no_place("streams", full).response(None, &head),
         };
         self.shared.lock().insert(stream, queue);
         let address = Address { process: self.shared.process, stream, messages: messages.to_owned() };
@@ -121,18 +121,15 @@ impl HttpSse {
             .filter(|a| a.process == self.shared.process && a.messages == request.uri().path());
         let queue = address.and_then(|a| self.shared.lock().get(&a.stream).cloned());
         let Some(queue) = queue else {
-            return Refusal::session_not_found().response(None, request.headers());
+            return Refusal::session_not_found().response(None, &request);
         };
         if !matches!(message::parse(request.body()), Ok(Body::Object(_))) {
-            return Refusal::invalid_request("the body is not one JSON-RPC message")
-                .response(None, request.headers());
+            return Refusal::invalid_request("the body is not one JSON-RPC message").response(None, &request);
         }
         match queue.try_send(request) {
             Ok(()) => body::accepted(),
-            Err(mpsc::error::TrySendError::Full(r)) => Refusal::full("messages").response(None, r.headers()),
-            Err(mpsc::error::TrySendError::Closed(r)) => {
-                Refusal::session_not_found().response(None, r.headers())
-            }
+            Err(mpsc::error::TrySendError::Full(r)) => Refusal::full("messages").response(None, &r),
+            Err(mpsc::error::TrySendError::Closed(r)) => Refusal::session_not_found().response(None, &r),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One message on, and its answer back on the client's stream.
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 
 use super::super::{
     body::Events,
@@ -9,6 +9,7 @@ use super::super::{
     refusal::Refusal,
 };
 use crate::{
+    bridge::hops::Recipient,
     mcp::{
         message::{self, Body},
         sse::frame,
@@ -52,7 +53,7 @@ pub(super) async fn pass(response: Response<ResponseBody>, id: Option<&str>, eve
 pub(super) async fn lost(id: Option<&str>, events: &Events) {
     if let Some(id) = id {
         let refusal = Refusal::upstream_protocol("no answer came");
-        drop(events.message(&refusal.message(Some(id), &HeaderMap::new())).await);
+        drop(events.message(&refusal.message(Some(id), Recipient::default())).await);
     }
 }
 
