@@ -24,6 +24,7 @@ use crate::{
         catalog::Catalog,
         legacy::{self, Legacy},
         replicas::Replicas,
+        seat::Seat,
     },
 };
 
@@ -131,7 +132,9 @@ impl Route {
     }
 
     fn as_member(self: &Arc<Self>) -> Member {
-        Member::of(&self.spec, Arc::new(AsModern(Arc::clone(self))), Arc::clone(&self.catalog))
+        let spec = &self.spec;
+        let seat = Seat::new(Arc::clone(&spec.name), spec.show.concurrency, Some(spec.timeout));
+        Member::of(spec, seat, Arc::new(AsModern(Arc::clone(self))), Arc::clone(&self.catalog))
     }
 
     fn to_several(

@@ -10,6 +10,7 @@ pub mod http_sse;
 pub mod legacy;
 mod pace;
 pub mod replicas;
+pub mod seat;
 mod shown;
 pub mod stdio;
 pub(crate) mod tls;

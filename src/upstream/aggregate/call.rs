@@ -89,17 +89,16 @@ async fn forward(
             }
             Err(refusal) => return Ok(*refusal),
         };
-        let seat = &core.seats[way.seat];
-        let catalog = &seat.member.catalog;
+        let member = &core.members[way.seat];
+        let catalog = &member.catalog;
         if let Some(hops) = head.extensions.get::<Hops>() {
             hops.note(|seen| {
-                seen.upstream = Some(Arc::clone(&seat.member.name));
+                seen.upstream = Some(Arc::clone(&member.name));
                 seen.upstream_version = catalog.version();
             });
         }
-        let place = seat.admit()?;
         let known = catalog.offers_version();
-        let answer = seat.send(edited(core, head, message, &way)).await?;
+        let answer = member.seat.call(&member.upstream, edited(core, head, message, &way)).await?;
         let (answer, refused) = match answer.status() {
             StatusCode::BAD_REQUEST => mismatch(answer).await?,
             _ => (answer, false),
@@ -120,7 +119,7 @@ async fn forward(
             method: message.method.as_deref().unwrap_or_default().to_owned(),
             target: way.target,
         };
-        return answer::give(answer, back, place);
+        return answer::give(answer, back);
     }
 }
 

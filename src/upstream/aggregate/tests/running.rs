@@ -20,7 +20,7 @@ use crate::{
     config::Show,
     glob::Globs,
     mcp::{headers, message},
-    upstream::{Caller, Upstream, UpstreamError, catalog::Catalog},
+    upstream::{Caller, Upstream, UpstreamError, catalog::Catalog, seat::Seat},
 };
 
 /// An aggregate over fakes whose catalogs are at work.
@@ -38,7 +38,7 @@ pub(super) fn seat(name: &str, fake: &Arc<Fake>) -> Member {
         prefix: name.to_owned(),
         tools: Globs::any(),
         show: Show::default(),
-        timeout: Duration::from_secs(5),
+        seat: Seat::new(name.into(), 64, Some(Duration::from_secs(5))),
         catalog: Arc::new(Catalog::new(name.into(), Some("2026-07-28"), Duration::from_secs(5))),
         upstream,
     }

@@ -13,7 +13,7 @@ use super::{
     fake::{Act, Fake},
     running::{Running, request, seat},
 };
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, seat::Seat};
 
 const WELL: u8 = 0;
 const HANGS: u8 = 1;
@@ -65,7 +65,7 @@ async fn a_server_that_keeps_failing_is_left_alone_and_tried_again() {
 async fn a_server_that_hangs_holds_its_own_places_only() {
     let ((bad, mood), good) = (moody(), Fake::tools(&["t"]));
     let mut member = seat("bad", &bad);
-    member.show.concurrency = 2;
+    member.seat = Seat::new("bad".into(), 2, Some(Duration::from_secs(5)));
     let running = Arc::new(Running::learned(vec![member, seat("good", &good)]).await);
     mood.store(HANGS, SeqCst);
     let hanging: Vec<_> = (0..2)
