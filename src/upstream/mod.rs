@@ -9,6 +9,7 @@ pub mod http;
 pub mod http_sse;
 pub mod legacy;
 mod pace;
+mod refusal;
 pub mod replicas;
 pub mod seat;
 mod shown;
