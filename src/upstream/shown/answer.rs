@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outbox::Events;
 use crate::upstream::ResponseBody;
@@ -15,8 +15,18 @@ pub(in crate::upstream) fn refusal(
     id: Option<&str>,
     why: &str,
 ) -> Response<ResponseBody> {
-    let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
     let error = json!({"code": INVALID_REQUEST, "message": why});
+    failed(status, id, &error)
+}
+
+/// What a client is told that is to initialize again.
+pub(in crate::upstream) fn not_found(id: Option<&str>, why: &str) -> Response<ResponseBody> {
+    let error = json!({"code": 404, "message": why, "data": {"reason": "session_not_found"}});
+    failed(StatusCode::NOT_FOUND, id, &error)
+}
+
+fn failed(status: StatusCode, id: Option<&str>, error: &Value) -> Response<ResponseBody> {
+    let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
     answered(status, format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#).into())
 }
 
