@@ -15,12 +15,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
-use super::{BodyError, ResponseBody, Upstream, UpstreamError};
+use super::{BodyError, BoxFuture, ResponseBody, Upstream, UpstreamError};
 use crate::breaker::Breaker;
 
 /// Failures in a row before an upstream is left alone.
@@ -52,6 +52,11 @@ impl Seat {
             taken: 0.into(),
             timeout,
         })
+    }
+
+    /// From now on so many; calls that have a place keep it.
+    pub fn resize(&self, places: usize) {
+        self.places.store(places, Relaxed);
     }
 
     /// Calls in flight.
@@ -108,6 +113,8 @@ impl Seat {
     fn judge(&self, answer: &Result<Response<ResponseBody>, UpstreamError>) {
         match answer {
             Ok(response) if !is_outage(response) => self.breaker.succeeded(),
+            // It is there and has told its caller when to come back.
+            Ok(response) if response.headers().contains_key(RETRY_AFTER) => {}
             Err(UpstreamError::Unavailable { .. } | UpstreamError::Redirect(_)) => {}
             _ => self.failed(),
         }
@@ -132,6 +139,20 @@ fn is_outage(response: &Response<ResponseBody>) -> bool {
         response.status(),
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
     )
+}
+
+/// A way to an upstream on which everything is a call.
+pub struct Seated {
+    /// The way.
+    pub way: Arc<dyn Upstream>,
+    /// The upstream's, whatever the way.
+    pub seat: Arc<Seat>,
+}
+
+impl Upstream for Seated {
+    fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
+        Box::pin(self.seat.call(&self.way, call))
+    }
 }
 
 struct Place(Arc<Seat>);

@@ -31,7 +31,6 @@ use std::{
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Request, Response};
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -103,28 +102,6 @@ impl Member {
     }
 }
 
-/// How a member is doing, for `/readyz`.
-#[derive(Debug, Clone, Serialize)]
-pub struct MemberState {
-    /// Its name.
-    pub name: String,
-    /// What is known of it.
-    pub catalog: catalog::State,
-    /// `closed`, `open` (left alone) or `half_open` (a try is due).
-    pub breaker: &'static str,
-    /// Calls in flight.
-    pub in_flight: usize,
-}
-
-/// How all are doing.
-#[derive(Debug, Clone, Serialize)]
-pub struct State {
-    /// In the order of the configuration.
-    pub members: Vec<MemberState>,
-    /// Names that are shown of nobody.
-    pub collisions: Vec<Collision>,
-}
-
 /// Several upstreams as one. Cheap to clone.
 #[derive(Clone)]
 pub struct Aggregate(Arc<Core>);
@@ -179,19 +156,10 @@ impl Aggregate {
         Some((Arc::clone(&self.0.members[entry.seat].name), Arc::clone(&entry.own)))
     }
 
-    /// How the members are doing.
+    /// Names that are shown of nobody.
     #[must_use]
-    pub fn state(&self) -> State {
-        let member = |m: &Member| MemberState {
-            name: m.name.to_string(),
-            catalog: m.catalog.state(),
-            breaker: m.seat.breaker(),
-            in_flight: m.seat.in_flight(),
-        };
-        State {
-            members: self.0.members.iter().map(member).collect(),
-            collisions: self.0.index().collisions.clone(),
-        }
+    pub fn collisions(&self) -> Vec<Collision> {
+        self.0.index().collisions.clone()
     }
 
     /// Ends the streams of changes in order: the configuration has replaced this aggregate, or the gateway stops.

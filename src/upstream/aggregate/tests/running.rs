@@ -27,6 +27,7 @@ use crate::{
 pub(super) struct Running {
     pub(super) aggregate: Aggregate,
     pub(super) catalogs: Vec<Arc<Catalog>>,
+    pub(super) seats: Vec<Arc<Seat>>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -48,12 +49,13 @@ impl Running {
     pub(super) fn start(members: Vec<Member>) -> Self {
         let stop = CancellationToken::new();
         let catalogs: Vec<_> = members.iter().map(|m| Arc::clone(&m.catalog)).collect();
+        let seats = members.iter().map(|m| Arc::clone(&m.seat)).collect();
         for member in &members {
             let run = Arc::clone(&member.catalog).run(Arc::clone(&member.upstream), stop.clone());
             tokio::spawn(run);
         }
         let aggregate = Aggregate::new(members, "__", Arc::new(Sealer::of_this_process()));
-        Self { aggregate, catalogs, _stop: stop.drop_guard() }
+        Self { aggregate, catalogs, seats, _stop: stop.drop_guard() }
     }
 
     /// Started, and everything learned.

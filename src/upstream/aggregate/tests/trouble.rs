@@ -46,19 +46,19 @@ async fn a_server_that_keeps_failing_is_left_alone_and_tried_again() {
     let UpstreamError::Unavailable { why, retry_after } = refused else { panic!("{refused}") };
     assert!(why.contains("bad") && retry_after <= Duration::from_secs(10));
     assert_eq!(bad.all("tools/call").len(), tries, "it is left alone");
-    assert_eq!(running.aggregate.state().members[0].breaker, "open");
+    assert_eq!(running.seats[0].breaker(), "open");
     let began = Instant::now();
     running.ask("tools/call", json!({"name": "good__t"})).await;
     running.ask("tools/list", json!({})).await;
     assert_eq!(began.elapsed(), Duration::ZERO, "the other is not delayed");
     tokio::time::advance(retry_after).await;
-    assert_eq!(running.aggregate.state().members[0].breaker, "half_open");
+    assert_eq!(running.seats[0].breaker(), "half_open");
     assert!(matches!(call().await, Err(UpstreamError::Connect(_))), "one try");
     assert!(matches!(call().await, Err(UpstreamError::Unavailable { .. })));
     tokio::time::advance(Duration::from_secs(11)).await;
     mood.store(WELL, SeqCst);
     assert_eq!(call().await.unwrap().0, 200);
-    assert_eq!(running.aggregate.state().members[0].breaker, "closed");
+    assert_eq!(running.seats[0].breaker(), "closed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +85,7 @@ async fn a_server_that_hangs_holds_its_own_places_only() {
         let ended = call.await.unwrap().unwrap_err();
         assert!(matches!(ended, UpstreamError::Timeout(limit) if limit == Duration::from_secs(5)));
     }
-    assert_eq!(running.aggregate.state().members[0].in_flight, 0);
+    assert_eq!(running.seats[0].in_flight(), 0);
 }
 
 #[tokio::test]
