@@ -154,7 +154,8 @@ impl Gateway {
             headers::set_stream_accept(&mut parts.headers);
         }
         let spec = &caller.route.spec;
-        let upstream = if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy, None).await };
+        let upstream =
+            if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy, None).await };
         let hops = Hops::default();
         let outgoing = Outgoing {
             hops: hops.clone(),

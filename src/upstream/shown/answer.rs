@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::outbox::Events;
-use crate::upstream::ResponseBody;
+use crate::{bridge::hops::Recipient, upstream::ResponseBody};
 
 const INVALID_REQUEST: i64 = -32600;
 
@@ -20,8 +20,13 @@ pub(in crate::upstream) fn refusal(
 }
 
 /// What a client is told that is to initialize again.
-pub(in crate::upstream) fn not_found(id: Option<&str>, why: &str) -> Response<ResponseBody> {
-    let error = json!({"code": 404, "message": why, "data": {"reason": "session_not_found"}});
+pub(in crate::upstream) fn not_found(id: Option<&str>, to: &Recipient, why: &str) -> Response<ResponseBody> {
+    let (reason, code) = ("session_not_found", 404);
+    let mut data = json!({"reason": reason});
+    if let Some(trace_id) = to.refused(reason, code) {
+        data["trace_id"] = trace_id.into();
+    }
+    let error = json!({"code": code, "message": why, "data": data});
     failed(StatusCode::NOT_FOUND, id, &error)
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use http::{HeaderMap, Response, StatusCode};
 
 use super::answer::{not_found, refusal};
-use crate::{mcp::era::SESSION_HEADER, upstream::ResponseBody};
+use crate::{bridge::hops::Recipient, mcp::era::SESSION_HEADER, upstream::ResponseBody};
 
 /// The session id that a request brings.
 pub(in crate::upstream) fn named(headers: &HeaderMap) -> Option<&str> {
@@ -17,6 +17,7 @@ pub(in crate::upstream) fn named(headers: &HeaderMap) -> Option<&str> {
 pub(in crate::upstream) fn find<S>(
     id: Option<&str>,
     request: Option<&str>,
+    to: &Recipient,
     get: impl FnOnce(&str) -> Option<S>,
 ) -> Result<S, Box<Response<ResponseBody>>> {
     let Some(id) = id else {
@@ -26,14 +27,15 @@ pub(in crate::upstream) fn find<S>(
     get(id).ok_or_else(|| match is_of_another_process(id) {
         true => Box::new(not_found(
             request,
+            to,
             "this session lives in another process of the gateway, or the gateway was restarted since: begin with initialize",
         )),
-        false => Box::new(gone(request)),
+        false => Box::new(gone(request, to)),
     })
 }
 
-pub(in crate::upstream) fn gone(request: Option<&str>) -> Response<ResponseBody> {
-    not_found(request, "there is no such session, or it has ended: begin with initialize")
+pub(in crate::upstream) fn gone(request: Option<&str>, to: &Recipient) -> Response<ResponseBody> {
+    not_found(request, to, "there is no such session, or it has ended: begin with initialize")
 }
 
 /// Tells this process from others, and from itself before a restart.
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     async fn told(id: &str) -> serde_json::Value {
-        let refusal = *find::<()>(Some(id), Some("1"), |_| None).unwrap_err();
+        let refusal = *find::<()>(Some(id), Some("1"), &Recipient::default(), |_| None).unwrap_err();
         assert_eq!(refusal.status(), StatusCode::NOT_FOUND);
         serde_json::from_slice(&refusal.into_body().collect().await.unwrap().to_bytes()).unwrap()
     }

@@ -81,7 +81,10 @@ async fn a_session_of_another_process_says_that_it_is_one() {
         told.contains("another process of the gateway") && told.contains("begin with initialize"),
         "{told}"
     );
+    assert_eq!(answer.json()["error"]["data"]["trace_id"].as_str().map(str::len), Some(32));
     assert_eq!(one.in_session(&id, request(5, "tools/list")).await.status, 200);
+    let last = other.stop().await.pop().unwrap();
+    assert_eq!((ending(&last).1, ending(&last).2), (Some(404), Some("session_not_found")), "{last}");
 }
 
 #[tokio::test]
