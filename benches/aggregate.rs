@@ -21,6 +21,7 @@ use smartgate::{
         BoxFuture, ResponseBody, Upstream, UpstreamError,
         aggregate::{Aggregate, Member},
         catalog::Catalog,
+        seat::Seat,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -67,7 +68,7 @@ fn member(n: usize, tools: usize) -> Member {
         prefix: name.to_string(),
         tools: Globs::any(),
         show: Show::default(),
-        timeout,
+        seat: Seat::new(Arc::clone(&name), 64, Some(timeout)),
         upstream: Arc::new(Canned { list }),
         catalog: Arc::new(Catalog::new(Arc::clone(&name), Some("2026-07-28"), timeout)),
         name,

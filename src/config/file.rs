@@ -35,7 +35,7 @@ pub(super) const REFUSAL: &str = "http";
 /// Between a prefix and a name; no name of an upstream has it.
 pub(super) const SEPARATOR: &str = "__";
 /// A quarter of `limits.concurrency`: one server that hangs leaves room for the others.
-pub(super) const CONCURRENT: u32 = 64;
+pub(super) const CONCURRENT: usize = 64;
 /// Negotiated between client and server, as without a gateway.
 pub(super) const PROTOCOL: &str = "auto";
 /// Tools may think for a while before their first byte.
@@ -362,8 +362,9 @@ pub(super) struct Upstream {
     pub(super) pin: Option<bool>,
     /// The lock file, which is made at the first look. Default: `pins-NAME.json` beside the storage.
     pub(super) pins: Option<At<PathText>>,
-    /// Calls in flight to it; further ones are refused with 503, so that others are not held up.
-    #[schemars(range(min = 1, max = 1_000_000), extend("default" = CONCURRENT))]
+    /// Calls in flight to it (`tools/call`, `prompts/get`, `resources/read`, `completion/complete`), from `/mcp` and `/mcp/NAME` together; further
+    /// ones are refused with 503 and `Retry-After`. Default: 64, so that one of several does not hold up the others; the only upstream has none.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub(super) concurrency: Option<At<u32>>,
     /// Extra request headers; each value is the whole header value.
     #[serde(default)]

@@ -39,6 +39,15 @@ pub struct Config {
     pub storage: Storage,
 }
 
+impl Config {
+    /// Calls that an upstream may have in flight.
+    #[must_use]
+    pub fn places(&self, upstream: &Upstream) -> usize {
+        let alone = self.upstreams.len() == 1;
+        upstream.show.concurrency.unwrap_or(if alone { usize::MAX } else { file::CONCURRENT })
+    }
+}
+
 /// `[storage]`: memory, references, budgets and the search index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
@@ -237,7 +246,7 @@ pub struct Upstream {
 }
 
 /// How an upstream is shown to clients, beside its prefix and which of its tools.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Show {
     /// By the tool's own name.
     pub rename: BTreeMap<String, Rename>,
@@ -245,15 +254,8 @@ pub struct Show {
     pub fixed: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// The lock file of its tools' definitions; `None` if they are not pinned.
     pub pins: Option<PathBuf>,
-    /// Calls that it may have in flight.
-    pub concurrency: usize,
-}
-
-impl Default for Show {
-    fn default() -> Self {
-        let (rename, fixed, pins) = Default::default();
-        Self { rename, fixed, pins, concurrency: file::CONCURRENT as usize }
-    }
+    /// Calls that it may have in flight, if that is written.
+    pub concurrency: Option<usize>,
 }
 
 impl Show {

@@ -57,6 +57,12 @@ pub fn is_askable(method: &str) -> bool {
     matches!(method, "tools/call" | "prompts/get" | "resources/read")
 }
 
+/// Whether a server is at work in it for a client, rather than saying what it offers or keeping a session.
+#[must_use]
+pub fn is_work(method: &str) -> bool {
+    is_askable(method) || method == "completion/complete"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

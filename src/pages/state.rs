@@ -18,7 +18,7 @@ use crate::{
     secrets,
     server::admin::{Part, Readiness, UpstreamPart},
     snapshot::{Route, Snapshot},
-    upstream::{catalog::State, replicas::Replicas},
+    upstream::{catalog::State, replicas::Replicas, seat::Seat},
 };
 
 /// How long the gateway waits with being ready for upstreams that neither answer nor fail. A package that a command has
@@ -68,16 +68,15 @@ pub(super) fn readiness(pages: &Pages) -> Readiness {
     let draining = pages.draining.load(Ordering::Relaxed);
     let trouble = pages.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let snapshot = pages.gateway.snapshot.load();
-    let mut together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
-    if let Some(all) = &mut together {
-        all.collisions.truncate(COLLISIONS);
-    }
-    let part = |name: &str, route: &Route| {
-        let seat = together.iter().flat_map(|all| &all.members).find(|m| m.name == name);
+    let mut collisions =
+        snapshot.endpoint.all.as_ref().map(|all| all.aggregate.collisions()).unwrap_or_default();
+    collisions.truncate(COLLISIONS);
+    let part = |route: &Route| {
+        let seat = route.seat.as_deref();
         UpstreamPart {
             part: upstream(&route.catalog.state()),
-            breaker: seat.map(|s| s.breaker),
-            in_flight: seat.map(|s| s.in_flight),
+            breaker: seat.map(Seat::breaker),
+            in_flight: seat.map(Seat::in_flight),
             replicas: route.replicas().map(Replicas::state).unwrap_or_default(),
         }
     };
@@ -89,8 +88,8 @@ pub(super) fn readiness(pages: &Pages) -> Readiness {
             (false, true) => "starting",
             (false, false) => "serving",
         },
-        upstreams: snapshot.routes.iter().map(|(n, r)| (n.to_string(), part(n, r))).collect(),
-        collisions: together.map(|all| all.collisions).unwrap_or_default(),
+        upstreams: snapshot.routes.iter().map(|(n, r)| (n.to_string(), part(r))).collect(),
+        collisions,
         configuration: match trouble {
             None => Part::ok(),
             Some(why) => Part { state: "not_reloaded", detail: Some(told(why)) },
@@ -106,6 +105,9 @@ pub fn refresh(gateway: &Gateway, metrics: &Metrics) {
     let snapshot = gateway.snapshot.load();
     for (name, route) in &snapshot.routes {
         metrics.upstream_up(name, !matches!(route.catalog.state(), State::Unreachable { .. }));
+        if let Some(seat) = &route.seat {
+            metrics.breaker(name, seat.breaker());
+        }
         if let Some(bridge) = route.bridge() {
             metrics.bridge(name, bridge.sessions(), bridge.parked());
         }
@@ -115,10 +117,6 @@ pub fn refresh(gateway: &Gateway, metrics: &Metrics) {
     }
     if snapshot.endpoint.all.is_some() {
         metrics.legacy_clients(&snapshot.endpoint.spec.name, snapshot.endpoint.face().remembers());
-    }
-    let together = snapshot.endpoint.all.as_ref().map(|all| all.aggregate.state());
-    for member in together.iter().flat_map(|all| &all.members) {
-        metrics.breaker(&member.name.as_str().into(), member.breaker);
     }
     metrics.budgets(budgets::levels(&snapshot));
 }

@@ -162,6 +162,11 @@ impl Snapshot {
             // The first call with a budget should not wait for the encoder to load.
             drop(tasks.spawn_blocking(|| tokens::count("")));
         }
+        for route in routes.values() {
+            if let Some(seat) = &route.seat {
+                seat.resize(config.places(&route.spec));
+            }
+        }
         let compiled = |k| key(k, &limits, before, moved.as_deref(), ledger.as_ref());
         Ok(Self {
             origin: OriginPolicy::new(

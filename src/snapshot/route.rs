@@ -16,7 +16,7 @@ use crate::{
     },
     config::{self, Config, Secret, Target},
     glob::Globs,
-    mcp::{era::Era, tools::ToolSet, version::is_modern},
+    mcp::{era::Era, method::is_work, tools::ToolSet, version::is_modern},
     policy::access::PublicNames,
     upstream::{
         BoxFuture, ResponseBody, Upstream, UpstreamError,
@@ -24,6 +24,7 @@ use crate::{
         catalog::Catalog,
         legacy::{self, Legacy},
         replicas::Replicas,
+        seat::{Seat, Seated},
     },
 };
 
@@ -45,11 +46,15 @@ pub struct Route {
     pub names: PublicNames,
     /// Where all upstreams are shown as one.
     pub all: Option<All>,
+    /// Its places and its breaker; several as one have those of each.
+    pub seat: Option<Arc<Seat>>,
     upstream: Arc<dyn Upstream>,
-    for_modern: Arc<dyn Upstream>,
+    /// For calls.
+    seated: Ways,
+    /// For all else.
+    open: Ways,
     bridge: Option<Arc<Legacy>>,
     replicas: Option<Arc<Replicas>>,
-    for_legacy: Arc<dyn Upstream>,
     face: Arc<Face>,
     /// Ends the catalog's task.
     pub(super) stop: CancellationToken,
@@ -61,6 +66,22 @@ pub struct All {
     pub aggregate: Aggregate,
     /// Their own routes.
     pub members: Vec<Arc<Route>>,
+}
+
+/// Who answers clients.
+#[derive(Clone)]
+struct Ways {
+    /// Those who speak as the upstream does.
+    alike: Arc<dyn Upstream>,
+    modern: Arc<dyn Upstream>,
+    legacy: Arc<dyn Upstream>,
+}
+
+impl Ways {
+    fn seated(&self, seat: &Arc<Seat>) -> Self {
+        let seated = |way| Arc::new(Seated { way: Arc::clone(way), seat: Arc::clone(seat) }) as _;
+        Self { alike: seated(&self.alike), modern: seated(&self.modern), legacy: seated(&self.legacy) }
+    }
 }
 
 impl std::fmt::Debug for Route {
@@ -90,10 +111,18 @@ impl Route {
         let parked = parked::Limits { lifetime: spec.answer_within, ..settings.parked };
         let version = version.map_or(settings.version, Into::into);
         let settings = legacy::Settings { version, parked, ..settings };
-        let for_modern = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
+        let bridge = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
         let tools = Box::new(Arc::clone(&catalog));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
         let face = Arc::new(Face::new(inner, sealer, tools, bounds(spec)));
+        let open = Ways {
+            alike: Arc::clone(&upstream),
+            modern: Arc::clone(&bridge) as _,
+            legacy: Arc::clone(&face) as _,
+        };
+        // Tools inside the process keep time themselves.
+        let timeout = (spec.target != Target::Builtin).then_some(spec.timeout);
+        let seat = Seat::new(Arc::clone(&spec.name), usize::MAX, timeout);
         let place = place.as_ref();
         let rename = spec.show.rename.iter();
         let renamed = rename.filter_map(|(own, r)| r.name.clone().map(|name| (own.clone(), name)));
@@ -108,9 +137,10 @@ impl Route {
             address,
             port,
             upstream,
-            bridge: Some(Arc::clone(&for_modern)),
-            for_modern,
-            for_legacy: Arc::clone(&face) as Arc<dyn Upstream>,
+            seated: open.seated(&seat),
+            open,
+            seat: Some(seat),
+            bridge: Some(bridge),
             face,
             replicas,
             stop,
@@ -131,7 +161,9 @@ impl Route {
     }
 
     fn as_member(self: &Arc<Self>) -> Member {
-        Member::of(&self.spec, Arc::new(AsModern(Arc::clone(self))), Arc::clone(&self.catalog))
+        let spec = &self.spec;
+        let seat = self.seat.as_ref().map(Arc::clone).expect("one server has a seat");
+        Member::of(spec, seat, Arc::new(AsModern(Arc::clone(self))), Arc::clone(&self.catalog))
     }
 
     fn to_several(
@@ -146,6 +178,11 @@ impl Route {
         let spec = spec_of_all(config, &Arc::from(ALL));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
         let face = Arc::new(Face::new(inner, sealer, tools, bounds(&spec)));
+        let open = Ways {
+            alike: Arc::clone(&upstream),
+            modern: Arc::clone(&upstream),
+            legacy: Arc::clone(&face) as _,
+        };
         let name = Arc::clone(&spec.name);
         Self {
             spec,
@@ -156,31 +193,32 @@ impl Route {
             path_and_query: "/".into(),
             names: PublicNames::default(),
             all: Some(All { aggregate, members }),
-            for_modern: Arc::clone(&upstream),
+            seated: open.clone(),
+            open,
+            seat: None,
             bridge: None,
             replicas: None,
-            for_legacy: Arc::clone(&face) as Arc<dyn Upstream>,
             face,
             upstream,
             stop: CancellationToken::new(),
         }
     }
 
-    /// Who answers a client of this era: the upstream, or what stands before it.
-    pub async fn way(&self, era: Era) -> &Arc<dyn Upstream> {
+    /// Who answers a client of this era that sends this method: the upstream, or what stands before it.
+    pub async fn way(&self, era: Era, method: Option<&str>) -> &Arc<dyn Upstream> {
         if era == Era::Legacy {
             self.catalog.before_legacy(&self.upstream).await;
         }
-        self.known_way(era)
+        self.known_way(era, if method.is_some_and(is_work) { &self.seated } else { &self.open })
     }
 
-    fn known_way(&self, era: Era) -> &Arc<dyn Upstream> {
+    fn known_way<'a>(&'a self, era: Era, ways: &'a Ways) -> &'a Arc<dyn Upstream> {
         if self.all.is_none() && (self.is_builtin() || self.catalog.speaks(era)) {
-            return &self.upstream;
+            return &ways.alike;
         }
         match era {
-            Era::Modern => &self.for_modern,
-            Era::Legacy => &self.for_legacy,
+            Era::Modern => &ways.modern,
+            Era::Legacy => &ways.legacy,
         }
     }
 
@@ -196,8 +234,9 @@ impl Route {
             catalog: Arc::clone(&like.catalog),
             stop: CancellationToken::new(),
         };
-        let (for_modern, for_legacy) = (Arc::clone(upstream), Arc::clone(upstream));
-        Self { for_modern, for_legacy, ..Self::to(server, &like.spec, "", sealer) }
+        let [alike, modern, legacy] = [(); 3].map(|()| Arc::clone(upstream));
+        let open = Ways { alike, modern, legacy };
+        Self { seated: open.clone(), open, ..Self::to(server, &like.spec, "", sealer) }
     }
 
     /// The server itself, with nothing before it.
@@ -286,12 +325,12 @@ impl All {
     }
 }
 
-/// A server as one of several: whatever it speaks, it is spoken to in the modern way.
+/// A server as one of several: whatever it speaks, it is spoken to in the modern way. Calls are seated by who sends them.
 struct AsModern(Arc<Route>);
 
 impl Upstream for AsModern {
     fn call(&self, call: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, UpstreamError>> {
-        self.0.known_way(Era::Modern).call(call)
+        self.0.known_way(Era::Modern, &self.0.open).call(call)
     }
 
     fn sleeps(&self) -> bool {

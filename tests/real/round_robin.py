@@ -105,7 +105,12 @@ def own_child(bench):
     echo = {"id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"message": "hi"}}}
     check(post(one, "/child", echo, session)[0] == 200, "it is not there where it was opened")
     status, _, answer = post(other, "/child", echo, session)
-    check(status == 404 and "initialize" in answer["error"]["message"], f"elsewhere it was answered {status}: {answer}")
+    check(status == 404 and answer["error"]["data"]["reason"] == "session_not_found", f"elsewhere it was answered {status}: {answer}")
+    check("another process of the gateway" in answer["error"]["message"], f"it does not say why: {answer}")
+    ended = open_session(other, "/child")
+    http(f"{other.url}/child", None, {"mcp-session-id": ended, "mcp-protocol-version": LEGACY}, method="DELETE")
+    status, _, answer = post(other, "/child", echo, ended)
+    check(status == 404 and "another process" not in answer["error"]["message"], f"ended here: {status}, {answer}")
     session = open_session(one, "")
     echo["params"]["name"] = "child__echo"
     for made in (one, other):

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Checker;
 use crate::config::{
     AuthMode, Config, Rename, Show, Storage, Target, Upstream,
-    file::{self, CONCURRENT, SEPARATOR},
+    file::{self, SEPARATOR},
     text::{At, PathText},
 };
 
@@ -49,7 +49,7 @@ impl Checker<'_> {
             rename,
             fixed: fixed.collect(),
             pins: self.pins(name, upstream, storage),
-            concurrency: upstream.concurrency.as_ref().map_or(CONCURRENT, |c| c.value) as usize,
+            concurrency: upstream.concurrency.as_ref().map(|c| c.value as usize),
         }
     }
 

@@ -78,10 +78,10 @@ pub struct UpstreamPart {
     /// As of any part.
     #[serde(flatten)]
     pub part: Part,
-    /// Of several upstreams: `closed` while it is called, `open` while it is left alone, `half_open` while it is tried.
+    /// `closed` while it is called, `open` while it is left alone, `half_open` while it is tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<&'static str>,
-    /// Of several upstreams: calls that it has from the endpoint of all.
+    /// Calls that it has, whichever endpoint they come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<usize>,
     /// Of each replica, where there are several.

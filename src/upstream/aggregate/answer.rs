@@ -1,5 +1,5 @@
-//! The answer of a member, given to the client: headers that still hold, and the body rewritten as it passes. Keeps the
-//! member's place until the body has ended.
+//! The answer of a member, given to the client: headers that still hold, and the body rewritten as it
+//! passes.
 
 use std::{
     pin::Pin,
@@ -16,7 +16,6 @@ use http::{
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     Core,
@@ -63,7 +62,7 @@ impl Wants for Back {
 
     fn seal(&self, state: &str) -> String {
         let state = State {
-            upstream: self.core.seats[self.seat].member.name.to_string(),
+            upstream: self.core.members[self.seat].name.to_string(),
             method: self.method.clone(),
             target: self.target.to_string(),
             state: state.to_owned(),
@@ -83,7 +82,6 @@ impl Wants for Back {
 pub(super) fn give(
     answer: Response<ResponseBody>,
     back: Back,
-    place: OwnedSemaphorePermit,
 ) -> Result<Response<ResponseBody>, UpstreamError> {
     let (mut head, inner) = answer.into_parts();
     if head.headers.get(CONTENT_ENCODING).is_some_and(|e| e != "identity") {
@@ -92,14 +90,13 @@ pub(super) fn give(
     head.headers.remove(CONTENT_LENGTH);
     head.headers.remove(SESSION_HEADER);
     let events = Format::is_sse(&head.headers);
-    let body = Passing { inner, rewriter: Rewriter::new(back, events), _place: place };
+    let body = Passing { inner, rewriter: Rewriter::new(back, events) };
     Ok(Response::from_parts(head, body.boxed_unsync()))
 }
 
 struct Passing {
     inner: ResponseBody,
     rewriter: Rewriter<Back>,
-    _place: OwnedSemaphorePermit,
 }
 
 impl Body for Passing {

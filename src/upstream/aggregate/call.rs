@@ -7,7 +7,6 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE, request::Parts};
-use http_body_util::{BodyExt, Full};
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -19,13 +18,14 @@ use super::{
 };
 use crate::{
     bridge::hops::Hops,
-    mcp::message::{self, Body, Kind as MessageKind, Message},
-    upstream::{Caller, LOCAL, ResponseBody, UpstreamError, catalog::Kind},
+    mcp::{
+        message::{self, Body, Kind as MessageKind, Message},
+        method::is_work,
+    },
+    upstream::{Caller, LOCAL, ResponseBody, UpstreamError, catalog::Kind, refusal},
 };
 
 const HEADER_MISMATCH: i64 = -32020;
-/// Largest refusal that is looked into, in bytes.
-const REFUSAL: usize = 64 * 1024;
 /// How long a call waits for a member's tools to be listed again, after it refused the mirrored headers.
 const RELIST: Duration = Duration::from_secs(3);
 
@@ -58,9 +58,7 @@ pub(super) async fn call(
     match method {
         "server/discover" => Ok(lists::discover(core, id)),
         "subscriptions/listen" => Ok(listen::listen(core, &head, id, &message)),
-        "tools/call" | "prompts/get" | "resources/read" | "completion/complete" => {
-            Box::pin(forward(core, &head, id, &message, principal)).await
-        }
+        work if is_work(work) => Box::pin(forward(core, &head, id, &message, principal)).await,
         _ => {
             let message = "There is no such method here.";
             Ok(reply::error(StatusCode::NOT_FOUND, Some(id), reply::METHOD_NOT_FOUND, message))
@@ -89,17 +87,16 @@ async fn forward(
             }
             Err(refusal) => return Ok(*refusal),
         };
-        let seat = &core.seats[way.seat];
-        let catalog = &seat.member.catalog;
+        let member = &core.members[way.seat];
+        let catalog = &member.catalog;
         if let Some(hops) = head.extensions.get::<Hops>() {
             hops.note(|seen| {
-                seen.upstream = Some(Arc::clone(&seat.member.name));
+                seen.upstream = Some(Arc::clone(&member.name));
                 seen.upstream_version = catalog.version();
             });
         }
-        let place = seat.admit()?;
         let known = catalog.offers_version();
-        let answer = seat.send(edited(core, head, message, &way)).await?;
+        let answer = member.seat.call(&member.upstream, edited(core, head, message, &way)).await?;
         let (answer, refused) = match answer.status() {
             StatusCode::BAD_REQUEST => mismatch(answer).await?,
             _ => (answer, false),
@@ -120,7 +117,7 @@ async fn forward(
             method: message.method.as_deref().unwrap_or_default().to_owned(),
             target: way.target,
         };
-        return answer::give(answer, back, place);
+        return answer::give(answer, back);
     }
 }
 
@@ -150,18 +147,9 @@ async fn mismatch(answer: Response<ResponseBody>) -> Result<(Response<ResponseBo
     if !answer.headers().get(CONTENT_TYPE).is_some_and(json) {
         return Ok((answer, false));
     }
-    let (head, mut body) = answer.into_parts();
-    let mut whole = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(UpstreamError::Protocol)?;
-        whole.extend_from_slice(frame.data_ref().map_or(&b""[..], |data| data));
-        if whole.len() > REFUSAL {
-            return Err(UpstreamError::Protocol("its refusal is larger than 64 KiB".into()));
-        }
-    }
+    let (answer, whole) = refusal::read(answer).await?;
     let code = serde_json::from_slice::<Refusal>(&whole).map(|r| r.error.code);
-    let body = Full::new(Bytes::from(whole)).map_err(|never| match never {}).boxed_unsync();
-    Ok((Response::from_parts(head, body), code.is_ok_and(|code| code == HEADER_MISMATCH)))
+    Ok((answer, code.is_ok_and(|code| code == HEADER_MISMATCH)))
 }
 
 /// Waits for a change of a catalog; whether it came.

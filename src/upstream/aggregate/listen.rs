@@ -80,7 +80,7 @@ pub(super) fn listen(
         return reply::invalid(id, "params.notifications must be an object");
     };
     let index = core.index();
-    let missing = core.seats.iter().any(|seat| seat.member.catalog.age().is_none());
+    let missing = core.members.iter().any(|m| m.catalog.age().is_none());
     let tells = |capability: &str| {
         missing || index.parts.iter().any(|part| part.about.declares(capability, "listChanged"))
     };

@@ -147,18 +147,18 @@ fn capabilities(index: &Index) -> Value {
 /// Those of the members under their names; only where there are several, or something to say.
 fn instructions(core: &Core, index: &Index) -> Option<String> {
     let mut out = String::new();
-    let several = core.seats.len() > 1;
+    let several = core.members.len() > 1;
     if several {
-        let names: Vec<_> = core.seats.iter().map(|seat| seat.member.shown_name(&core.separator)).collect();
+        let names: Vec<_> = core.members.iter().map(|m| m.shown_name(&core.separator)).collect();
         out = format!("Several servers answer here as one: {}.", names.join(", "));
     }
-    for (seat, part) in core.seats.iter().zip(&index.parts) {
+    for (member, part) in core.members.iter().zip(&index.parts) {
         let Some(text) = part.about.instructions.as_deref().filter(|t| !t.trim().is_empty()) else {
             continue;
         };
         if several {
             out.push_str("\n\n## ");
-            out.push_str(&seat.member.name);
+            out.push_str(&member.name);
             out.push_str("\n\n");
         }
         out.push_str(text.trim());
@@ -170,8 +170,8 @@ impl Core {
     /// `ttlMs` of a merged list and whether it is private. What a member has not confirmed may change at any time.
     fn hints(&self, index: &Index, kind: Kind) -> (u64, bool) {
         let (mut ttl, mut private) = (None::<u64>, false);
-        for (seat, part) in self.seats.iter().zip(&index.parts) {
-            let Some(age) = seat.member.catalog.age() else { return (0, true) };
+        for (member, part) in self.members.iter().zip(&index.parts) {
+            let Some(age) = member.catalog.age() else { return (0, true) };
             if !part.about.has(kind) {
                 continue;
             }

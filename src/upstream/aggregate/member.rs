@@ -98,7 +98,7 @@ impl Member {
         request.headers_mut().remove(NAME_HEADER);
         request.headers_mut().insert(METHOD_HEADER, HeaderValue::from_static("subscriptions/listen"));
         *request.extensions_mut() = self.listen.extensions.clone();
-        core.seats[self.seat].member.upstream.call(request).await
+        core.members[self.seat].upstream.call(request).await
     }
 
     /// Reads until the stream ends.

@@ -17,7 +17,6 @@ mod present;
 mod reply;
 mod rewrite;
 mod route;
-mod seat;
 mod template;
 
 #[cfg(test)]
@@ -32,18 +31,17 @@ use std::{
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Request, Response};
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::{
     index::{Index, Part},
     links::Links,
-    seat::Seat,
 };
 use super::{
     BoxFuture, ResponseBody, Upstream, UpstreamError,
     catalog::{self, Bell, Catalog},
+    seat::Seat,
 };
 use crate::{
     bridge::sealed::Sealer,
@@ -65,10 +63,10 @@ pub struct Member {
     pub prefix: String,
     /// Its own tool names that are shown.
     pub tools: Globs,
-    /// Other names, descriptions and fixed parameters; how many calls it may have in flight.
+    /// Other names, descriptions and fixed parameters.
     pub show: Show,
-    /// To the response head.
-    pub timeout: Duration,
+    /// How many calls it may have, and whether it is left alone.
+    pub seat: Arc<Seat>,
     /// Who answers, in the modern dialect.
     pub upstream: Arc<dyn Upstream>,
     /// What it offers.
@@ -78,13 +76,18 @@ pub struct Member {
 impl Member {
     /// A member as configured.
     #[must_use]
-    pub fn of(spec: &config::Upstream, upstream: Arc<dyn Upstream>, catalog: Arc<Catalog>) -> Self {
+    pub fn of(
+        spec: &config::Upstream,
+        seat: Arc<Seat>,
+        upstream: Arc<dyn Upstream>,
+        catalog: Arc<Catalog>,
+    ) -> Self {
         Self {
             name: Arc::clone(&spec.name),
             prefix: spec.prefix.clone(),
             tools: spec.tools.clone(),
             show: spec.show.clone(),
-            timeout: spec.timeout,
+            seat,
             upstream,
             catalog,
         }
@@ -99,34 +102,12 @@ impl Member {
     }
 }
 
-/// How a member is doing, for `/readyz`.
-#[derive(Debug, Clone, Serialize)]
-pub struct MemberState {
-    /// Its name.
-    pub name: String,
-    /// What is known of it.
-    pub catalog: catalog::State,
-    /// `closed`, `open` (left alone) or `half_open` (a try is due).
-    pub breaker: &'static str,
-    /// Calls in flight.
-    pub in_flight: usize,
-}
-
-/// How all are doing.
-#[derive(Debug, Clone, Serialize)]
-pub struct State {
-    /// In the order of the configuration.
-    pub members: Vec<MemberState>,
-    /// Names that are shown of nobody.
-    pub collisions: Vec<Collision>,
-}
-
 /// Several upstreams as one. Cheap to clone.
 #[derive(Clone)]
 pub struct Aggregate(Arc<Core>);
 
 struct Core {
-    seats: Vec<Seat>,
+    members: Vec<Member>,
     separator: String,
     sealer: Arc<Sealer>,
     /// Rung by every catalog.
@@ -147,7 +128,7 @@ impl Aggregate {
         let bell = Arc::new(watch::channel(0).0);
         members.iter().for_each(|m| m.catalog.tell(&bell));
         let core = Core {
-            seats: members.into_iter().map(Seat::new).collect(),
+            members,
             separator: separator.to_owned(),
             sealer,
             bell,
@@ -172,22 +153,13 @@ impl Aggregate {
     pub fn owner(&self, tool: &str) -> Option<(Arc<str>, Arc<str>)> {
         let index = self.0.index();
         let entry = index.get(catalog::Kind::Tools, tool)?;
-        Some((Arc::clone(&self.0.seats[entry.seat].member.name), Arc::clone(&entry.own)))
+        Some((Arc::clone(&self.0.members[entry.seat].name), Arc::clone(&entry.own)))
     }
 
-    /// How the members are doing.
+    /// Names that are shown of nobody.
     #[must_use]
-    pub fn state(&self) -> State {
-        let member = |seat: &Seat| MemberState {
-            name: seat.member.name.to_string(),
-            catalog: seat.member.catalog.state(),
-            breaker: seat.breaker.state(),
-            in_flight: seat.in_flight(),
-        };
-        State {
-            members: self.0.seats.iter().map(member).collect(),
-            collisions: self.0.index().collisions.clone(),
-        }
+    pub fn collisions(&self) -> Vec<Collision> {
+        self.0.index().collisions.clone()
     }
 
     /// Ends the streams of changes in order: the configuration has replaced this aggregate, or the gateway stops.
@@ -225,8 +197,8 @@ impl Core {
     }
 
     fn is_fresh(&self, index: &Index) -> bool {
-        let fresh = |(seat, part): (&Seat, &Arc<Part>)| seat.member.catalog.offers_version() == part.version;
-        self.seats.iter().zip(&index.parts).all(fresh)
+        let fresh = |(m, part): (&Member, &Arc<Part>)| m.catalog.offers_version() == part.version;
+        self.members.iter().zip(&index.parts).all(fresh)
     }
 
     fn rebuild(&self) {
@@ -236,12 +208,12 @@ impl Core {
             Err(TryLockError::WouldBlock) => return,
         };
         let before = self.index.load_full();
-        let part = |(n, seat): (usize, &Seat)| {
-            let known = before.parts.get(n).filter(|p| p.version == seat.member.catalog.offers_version());
-            known.map_or_else(|| Arc::new(Part::of(n, &seat.member, &self.separator)), Arc::clone)
+        let part = |(n, member): (usize, &Member)| {
+            let known = before.parts.get(n).filter(|p| p.version == member.catalog.offers_version());
+            known.map_or_else(|| Arc::new(Part::of(n, member, &self.separator)), Arc::clone)
         };
-        let parts = self.seats.iter().enumerate().map(part).collect();
-        let members: Vec<&Member> = self.seats.iter().map(|seat| &seat.member).collect();
+        let parts = self.members.iter().enumerate().map(part).collect();
+        let members: Vec<&Member> = self.members.iter().collect();
         let index = Index::of(&members, parts);
         let known: HashSet<&Collision> = before.collisions.iter().collect();
         for collision in index.collisions.iter().filter(|c| !known.contains(c)) {

@@ -63,7 +63,7 @@ pub(super) fn find<'m>(
         let sealed = state.as_exact_str().unwrap_or_default();
         let opened = core.sealer.open::<State>(Purpose::RequestState, principal, &sealed);
         let ours = |s: &State| {
-            *s.upstream == *core.seats[way.seat].member.name && s.method == method && *s.target == *way.target
+            *s.upstream == *core.members[way.seat].name && s.method == method && *s.target == *way.target
         };
         match opened {
             Ok(opened) if ours(&opened) => way.state = Some((state, opened.state)),
@@ -109,7 +109,7 @@ fn unknown(core: &Core, index: &Index, kind: Kind, public: &str) -> String {
             "{shown} is the name of a {what} of {upstreams}; none is shown. Give them different prefixes, or rename one."
         );
     }
-    if core.seats.iter().any(|seat| seat.member.catalog.age().is_none()) {
+    if core.members.iter().any(|m| m.catalog.age().is_none()) {
         return format!(
             "Unknown {what}: {shown}. Not every server could be asked what it has; list again later."
         );

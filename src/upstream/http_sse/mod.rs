@@ -41,6 +41,7 @@ use super::{
     },
 };
 use crate::{
+    bridge::hops::Recipient,
     config::{self, Target},
     mcp::{
         era::SESSION_HEADER,
@@ -119,13 +120,14 @@ impl Upstream for HttpSseUpstream {
             let owner = Owner::from(call.extensions().get::<Caller>().unwrap_or(&Caller::default()));
             let (head, body) = call.into_parts();
             let session = named(&head.headers);
+            let to = Recipient::from(&head);
             match head.method {
-                Method::POST => self.host.post(&head.headers, body, owner).await,
-                Method::GET => Ok(match self.host.find(session, &owner, None) {
+                Method::POST => self.host.post(&head.headers, body, owner, &to).await,
+                Method::GET => Ok(match self.host.find(session, &owner, None, &to) {
                     Ok(session) => stream(Events::open(session.mailbox.open().await)),
                     Err(refusal) => *refusal,
                 }),
-                Method::DELETE => Ok(match self.host.find(session, &owner, None) {
+                Method::DELETE => Ok(match self.host.find(session, &owner, None, &to) {
                     // Its task forgets it.
                     Ok(session) => {
                         session.stop.cancel();
@@ -145,27 +147,28 @@ impl Host {
         headers: &HeaderMap,
         body: Bytes,
         owner: Owner,
+        to: &Recipient,
     ) -> Result<Response<ResponseBody>, UpstreamError> {
         let Ok(Body::Object(message)) = message::parse(&body) else {
             return Ok(refusal(StatusCode::BAD_REQUEST, None, "the body is not one JSON-RPC message"));
         };
         let is_request = message.kind() == Kind::Request;
         if is_request && message.method.as_deref() == Some("initialize") {
-            return self.open(headers, body.clone(), &message, owner).await;
+            return self.open(headers, body.clone(), &message, owner, to).await;
         }
-        let session = match self.find(named(headers), &owner, message.id()) {
+        let session = match self.find(named(headers), &owner, message.id(), to) {
             Ok(session) => session,
             Err(refusal) => return Ok(*refusal),
         };
         if is_request {
-            return Ok(match self.exchange(&session, headers, body.clone(), &message).await? {
+            return Ok(match self.exchange(&session, headers, body.clone(), &message, to).await? {
                 First::Refused(response) | First::Stream(response) => response,
                 First::Answer(answer) => answered(StatusCode::OK, answer),
             });
         }
         match session.post(headers.clone(), body.clone()).await? {
             None => Ok(empty(StatusCode::ACCEPTED)),
-            Some(response) => Ok(self.refused(&session, response, None)),
+            Some(response) => Ok(self.refused(&session, response, None, to)),
         }
     }
 
@@ -176,10 +179,11 @@ impl Host {
         headers: &HeaderMap,
         body: Bytes,
         message: &Message<'_>,
+        to: &Recipient,
     ) -> Result<First, UpstreamError> {
         let (mut reader, waiting) = match session.begin(message) {
             Ok(begun) => begun,
-            Err(NoCall::Ended) => return Ok(First::Refused(gone(message.id()))),
+            Err(NoCall::Ended) => return Ok(First::Refused(gone(message.id(), to))),
             Err(NoCall::Taken) => {
                 let why = "a request with this id is open in this session";
                 return Ok(First::Refused(refusal(StatusCode::BAD_REQUEST, message.id(), why)));
@@ -194,7 +198,7 @@ impl Host {
                 sent = &mut post, if posting => match sent? {
                     None => posting = false,
                     Some(response) => {
-                        return Ok(First::Refused(self.refused(session, response, message.id())));
+                        return Ok(First::Refused(self.refused(session, response, message.id(), to)));
                     }
                 },
             }
@@ -218,6 +222,7 @@ impl Host {
         body: Bytes,
         message: &Message<'_>,
         owner: Owner,
+        to: &Recipient,
     ) -> Result<Response<ResponseBody>, UpstreamError> {
         self.make_room()?;
         let response = self.http.call(listening(headers)).await?;
@@ -240,7 +245,7 @@ impl Host {
         let ends = stop.drop_guard();
         self.sessions().insert(id.clone(), Arc::clone(&session));
         self.tasks.spawn(hear::hear(Arc::clone(&session), events, Arc::downgrade(self), id.clone()));
-        let mut response = match self.exchange(&session, headers, body, message).await? {
+        let mut response = match self.exchange(&session, headers, body, message, to).await? {
             First::Refused(response) => return Ok(response),
             First::Answer(answer) if !has_result(&answer) => return Ok(answered(StatusCode::OK, answer)),
             First::Answer(answer) => answered(StatusCode::OK, answer),
@@ -260,12 +265,13 @@ impl Host {
         session: &Session,
         response: Response<ResponseBody>,
         id: Option<&str>,
+        to: &Recipient,
     ) -> Response<ResponseBody> {
         if !matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::GONE) {
             return response;
         }
         session.stop.cancel();
-        gone(id)
+        gone(id, to)
     }
 
     /// Path and query of the announced endpoint, if it is at the configured origin.
@@ -293,11 +299,12 @@ impl Host {
         id: Option<&str>,
         owner: &Owner,
         request: Option<&str>,
+        to: &Recipient,
     ) -> Result<Arc<Session>, Box<Response<ResponseBody>>> {
         let get = |id: &str| {
             self.sessions().get(id).filter(|s| s.owner == *owner && !s.stop.is_cancelled()).cloned()
         };
-        let session = find(id, request, get)?;
+        let session = find(id, request, to, get)?;
         session.touch();
         Ok(session)
     }

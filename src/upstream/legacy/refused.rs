@@ -15,7 +15,7 @@ use crate::{
         json::Type,
         message::{self, Body},
     },
-    upstream::ResponseBody,
+    upstream::{ResponseBody, refusal::is_about_session},
 };
 
 const METHOD_NOT_FOUND: &str = "-32601";
@@ -56,10 +56,7 @@ pub(super) async fn read(response: Response<ResponseBody>, own: u64, in_session:
         return Refused::Answer(head.status, body);
     }
     let said = error.and_then(|e| e.get("message")).and_then(|m| m.as_str());
-    // Some servers say 400 of a session that they do not know; that it did not run is certain all the same, since the
-    // message is about the session and not about the request.
-    let about_session =
-        code == 400 && said.as_ref().is_some_and(|m| m.to_ascii_lowercase().contains("session"));
+    let about_session = message.as_ref().is_some_and(|m| is_about_session(head.status, m));
     if in_session && (code == 404 || about_session) {
         return Refused::Lost;
     }

@@ -65,7 +65,7 @@ pub(super) async fn relay(bridge: Arc<Bridge>, mut call: Call, asker: Asker) -> 
             Step::Late => break reply::ALIVE,
             last => {
                 let (status, body) = bridge.last(call, &asker, last);
-                return reply::json_response(status, body);
+                return reply::of_ours(status, body);
             }
         }
     };

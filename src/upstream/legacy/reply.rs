@@ -60,8 +60,17 @@ impl Refusal {
 
     pub(super) fn response(&self, id: Option<&str>, to: &Recipient) -> Response<ResponseBody> {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY);
-        json_response(status, self.message(id, to))
+        of_ours(status, self.message(id, to))
     }
+}
+
+/// An answer of the bridge's own. When to try again tells it from the outage of a server, too.
+pub(super) fn of_ours(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
+    let mut response = json_response(status, body);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 /// A JSON-RPC response with a result.

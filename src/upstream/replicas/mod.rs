@@ -23,12 +23,16 @@ use http_body_util::BodyExt;
 use serde::Serialize;
 
 use self::homes::{Homes, Session};
-use super::{BodyError, BoxFuture, ResponseBody, Upstream, UpstreamError, http::HttpUpstream};
+use super::{
+    BodyError, BoxFuture, ResponseBody, Upstream, UpstreamError,
+    http::HttpUpstream,
+    refusal::{self, is_about_session},
+};
 use crate::{
     breaker::Breaker,
     bridge::hops::Hops,
     config,
-    mcp::{era::SESSION_HEADER, headers::METHOD_HEADER},
+    mcp::{era::SESSION_HEADER, headers::METHOD_HEADER, message},
 };
 
 /// Failures to connect, in a row, before a replica is left out.
@@ -140,8 +144,13 @@ impl Replicas {
                 }
                 Err(UpstreamError::Connect(e)) => Err(UpstreamError::Connect(e)),
                 Err(error) => return Err(error),
-                Ok(answer) if is_stray && answer.status() == StatusCode::NOT_FOUND => Ok(answer),
                 Ok(answer) => {
+                    let (answer, is_disowned) =
+                        if is_stray { disowned(answer).await? } else { (answer, false) };
+                    if is_disowned {
+                        last = Ok(answer);
+                        continue;
+                    }
                     self.learn(at, session, call.method(), &answer);
                     return Ok(answer);
                 }
@@ -210,6 +219,21 @@ impl Upstream for Replicas {
 fn is_stream(call: &Request<Bytes>) -> bool {
     call.method() == Method::GET
         || call.headers().get(METHOD_HEADER).is_some_and(|m| m == "subscriptions/listen")
+}
+
+/// Whether a replica does not know the session of a request that it refuses; and the refusal again.
+async fn disowned(answer: Response<ResponseBody>) -> Result<(Response<ResponseBody>, bool), UpstreamError> {
+    match answer.status() {
+        StatusCode::NOT_FOUND => return Ok((answer, true)),
+        StatusCode::BAD_REQUEST => {}
+        _ => return Ok((answer, false)),
+    }
+    let (answer, body) = refusal::read(answer).await?;
+    let is_disowned = match message::parse(&body) {
+        Ok(message::Body::Object(message)) => is_about_session(answer.status(), &message),
+        _ => false,
+    };
+    Ok((answer, is_disowned))
 }
 
 /// The port of an HTTP URL.

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outbox::Events;
-use crate::upstream::ResponseBody;
+use crate::{bridge::hops::Recipient, upstream::ResponseBody};
 
 const INVALID_REQUEST: i64 = -32600;
 
@@ -15,8 +15,23 @@ pub(in crate::upstream) fn refusal(
     id: Option<&str>,
     why: &str,
 ) -> Response<ResponseBody> {
-    let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
     let error = json!({"code": INVALID_REQUEST, "message": why});
+    failed(status, id, &error)
+}
+
+/// What a client is told that is to initialize again.
+pub(in crate::upstream) fn not_found(id: Option<&str>, to: &Recipient, why: &str) -> Response<ResponseBody> {
+    let (reason, code) = ("session_not_found", 404);
+    let mut data = json!({"reason": reason});
+    if let Some(trace_id) = to.refused(reason, code) {
+        data["trace_id"] = trace_id.into();
+    }
+    let error = json!({"code": code, "message": why, "data": data});
+    failed(StatusCode::NOT_FOUND, id, &error)
+}
+
+fn failed(status: StatusCode, id: Option<&str>, error: &Value) -> Response<ResponseBody> {
+    let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
     answered(status, format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#).into())
 }
 

@@ -46,6 +46,7 @@ use super::{
     },
 };
 use crate::{
+    bridge::hops::Recipient,
     config,
     mcp::{
         era::{Era, SESSION_HEADER, VERSION_HEADER},
@@ -104,10 +105,11 @@ impl Upstream for StdioUpstream {
             let caller = Caller::default();
             let owner = Owner::from(call.extensions().get::<Caller>().unwrap_or(&caller));
             let session = named(call.headers());
+            let to = Recipient::from(&call);
             match *call.method() {
-                Method::POST => self.host.post(&call, owner, session, began).await,
-                Method::GET => self.host.listen(session, &owner).await,
-                Method::DELETE => Ok(self.host.delete(session, &owner)),
+                Method::POST => self.host.post(&call, owner, session, &to, began).await,
+                Method::GET => self.host.listen(session, &owner, &to).await,
+                Method::DELETE => Ok(self.host.delete(session, &owner, &to)),
                 _ => Ok(empty(StatusCode::METHOD_NOT_ALLOWED)),
             }
         })
@@ -124,6 +126,7 @@ impl Host {
         call: &Request<Bytes>,
         owner: Owner,
         session: Option<&str>,
+        to: &Recipient,
         began: Instant,
     ) -> Result<Response<ResponseBody>, UpstreamError> {
         let text = mapping::text(call.body());
@@ -155,7 +158,7 @@ impl Host {
             }
             return Ok(response);
         }
-        match self.find(session, &owner, message.id()) {
+        match self.find(session, &owner, message.id(), to) {
             Ok(session) => self.legacy(&session, &text, &message, began).await,
             Err(refusal) => Ok(*refusal),
         }
@@ -259,15 +262,16 @@ impl Host {
         &self,
         session: Option<&str>,
         owner: &Owner,
+        to: &Recipient,
     ) -> Result<Response<ResponseBody>, UpstreamError> {
-        Ok(match self.find(session, owner, None) {
+        Ok(match self.find(session, owner, None, to) {
             Ok(session) => stream(Events::open(session.inbox.open().await)),
             Err(refusal) => *refusal,
         })
     }
 
-    fn delete(&self, id: Option<&str>, owner: &Owner) -> Response<ResponseBody> {
-        match self.find(id, owner, None) {
+    fn delete(&self, id: Option<&str>, owner: &Owner, to: &Recipient) -> Response<ResponseBody> {
+        match self.find(id, owner, None, to) {
             Ok(_) => {
                 self.close(id.unwrap_or_default());
                 empty(StatusCode::NO_CONTENT)
@@ -282,8 +286,9 @@ impl Host {
         id: Option<&str>,
         owner: &Owner,
         request: Option<&str>,
+        to: &Recipient,
     ) -> Result<Arc<Session>, Box<Response<ResponseBody>>> {
-        find(id, request, |id| self.session(id, owner))
+        find(id, request, to, |id| self.session(id, owner))
     }
 }
 

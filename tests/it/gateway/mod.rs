@@ -33,6 +33,7 @@ mod repairs;
 mod replay;
 mod replicas;
 mod routes;
+mod seats;
 mod secrets;
 mod shared_sessions;
 mod stdio;

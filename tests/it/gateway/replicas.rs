@@ -12,20 +12,29 @@ use serde_json::json;
 
 use super::{request, tool};
 use crate::support::{
-    fake::{Fake, Reply, Seen, Speaks, mcp, result, status},
+    fake::{Fake, Reply, Seen, Speaks, json_reply, mcp, result, status},
     process::{Answer, Gateway, send_to},
     until,
 };
 
-/// A legacy server that opens sessions of its own and knows no others.
-async fn replica(name: &'static str) -> Fake {
-    replica_at("127.0.0.1:0".parse().unwrap(), name).await
+/// How a server says that it does not know a session.
+#[derive(Clone, Copy)]
+enum Unknown {
+    /// As it should.
+    NotFound,
+    /// As the examples of the TypeScript SDK do.
+    BadRequest,
 }
 
-async fn replica_at(addr: SocketAddr, name: &'static str) -> Fake {
+/// A legacy server that opens sessions of its own and knows no others.
+async fn replica(name: &'static str) -> Fake {
+    replica_at("127.0.0.1:0".parse().unwrap(), name, Unknown::NotFound).await
+}
+
+async fn replica_at(addr: SocketAddr, name: &'static str, unknown: Unknown) -> Fake {
     let opened = Arc::new(AtomicUsize::new(0));
     Fake::at(addr, Speaks::Legacy, move |seen| {
-        let reply = answer(name, &opened, &seen);
+        let reply = answer(name, unknown, &opened, &seen);
         async move {
             if seen.json()["params"]["name"] == "hang" {
                 std::future::pending::<()>().await;
@@ -36,7 +45,7 @@ async fn replica_at(addr: SocketAddr, name: &'static str) -> Fake {
     .await
 }
 
-fn answer(name: &str, opened: &AtomicUsize, seen: &Seen) -> Reply {
+fn answer(name: &str, unknown: Unknown, opened: &AtomicUsize, seen: &Seen) -> Reply {
     if seen.method == http::Method::POST && seen.rpc() == "initialize" {
         let mut reply = mcp(seen);
         let session = format!("{name}-{}", opened.fetch_add(1, SeqCst));
@@ -44,7 +53,16 @@ fn answer(name: &str, opened: &AtomicUsize, seen: &Seen) -> Reply {
         return reply;
     }
     match seen.header("mcp-session-id") {
-        Some(id) if !id.starts_with(name) => status(404),
+        Some(id) if !id.starts_with(name) => match unknown {
+            Unknown::NotFound => status(404),
+            Unknown::BadRequest => {
+                let error = r#"{"code":-32000,"message":"Bad Request: No valid session ID provided"}"#;
+                json_reply(400, format!(r#"{{"jsonrpc":"2.0","error":{error},"id":1}}"#))
+            }
+        },
+        _ if seen.json()["params"]["name"] == "wrong" => {
+            json_reply(400, r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"q is missing"},"id":1}"#)
+        }
         _ if seen.method == http::Method::POST && seen.rpc() == "tools/call" => {
             result(seen, &json!({"content": [{"type": "text", "text": name}], "isError": false}))
         }
@@ -124,6 +142,28 @@ async fn a_session_stays_where_it_was_opened_also_after_a_restart_of_the_gateway
 }
 
 #[tokio::test]
+async fn a_session_is_found_also_where_others_answer_400_of_it() {
+    let at = |name| replica_at("127.0.0.1:0".parse().unwrap(), name, Unknown::BadRequest);
+    let (a, b, c) = (at("a").await, at("b").await, at("c").await);
+    let (one, other) = (before(&[&a, &b, &c]).await, before(&[&a, &b, &c]).await);
+    for turn in 0..6 {
+        let session = open(&one).await;
+        // A refusal by the replica that has it is not a reason to ask the others.
+        let wrong = in_session(&other, &session, "POST", tool(1, "wrong", "{}")).await;
+        assert_eq!((wrong.status, &wrong.json()["error"]["code"]), (400, &json!(-32602)), "{turn}");
+        for gate in [&other, &one, &other] {
+            assert_eq!(by(&in_session(gate, &session, "POST", tool(1, "add", "{}")).await), session[..1]);
+        }
+    }
+    let nobodys = in_session(&other, "nobody's", "POST", tool(1, "add", "{}")).await;
+    assert_eq!(
+        (nobodys.status, &nobodys.json()["error"]["code"]),
+        (400, &json!(-32000)),
+        "as the server said it"
+    );
+}
+
+#[tokio::test]
 async fn a_replica_that_is_away_is_left_out_and_comes_back() {
     let (a, b) = (replica("a").await, replica("b").await);
     let addr = b.addr;
@@ -141,7 +181,7 @@ async fn a_replica_that_is_away_is_left_out_and_comes_back() {
     // Another replica does not know it: the client is to open a new one.
     assert_eq!(in_session(&gate, &session, "POST", request(1, "ping")).await.status, 404);
     assert_eq!(gate.page("/readyz").await.json()["ready"], true);
-    let back = replica_at(addr, "b").await;
+    let back = replica_at(addr, "b", Unknown::NotFound).await;
     let served = async {
         while by(&gate.post(tool(1, "add", "{}")).await) != "b" {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -154,7 +194,7 @@ async fn a_replica_that_is_away_is_left_out_and_comes_back() {
     back.kill().await;
     let answer = gate.post(tool(1, "add", "{}")).await;
     assert_eq!((answer.status, answer.reason()), (502, "upstream_connect".to_owned()));
-    let again = replica_at(addr, "b").await;
+    let again = replica_at(addr, "b", Unknown::NotFound).await;
     // With all of them out, all are asked.
     assert_eq!(by(&gate.post(tool(2, "add", "{}")).await), "b");
     drop(again);

@@ -29,7 +29,11 @@ async fn a_session_from_its_beginning_to_its_end() {
     let children = Children::start("", "").await;
     children.learned().await;
     let id = children.session().await;
-    assert!(id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{id}");
+    let (process, rest) = id.split_once('-').unwrap();
+    assert!(
+        (process.len(), rest.len()) == (8, 32) && hex::decode(format!("{process}{rest}")).is_ok(),
+        "{id}"
+    );
     let listed = children.in_session(&id, request(1.0, "tools/list")).await;
     assert_eq!(listed.json()["result"]["tools"][0]["name"], "echo");
     let echoed = children.in_session(&id, tool("\"\\u0041\"", "echo", r#"{"message":"hi"}"#)).await;
@@ -43,7 +47,11 @@ async fn a_session_from_its_beginning_to_its_end() {
     assert_eq!(ended.status, 204);
     children.all_gone().await;
     let gone = children.in_session(&id, request(4, "tools/list")).await;
-    assert_eq!((gone.status, &gone.json()["id"]), (404, &4.into()));
+    assert_eq!(
+        (gone.status, &gone.json()["id"], gone.reason().as_str()),
+        (404, &4.into(), "session_not_found")
+    );
+    assert!(!gone.text().contains("another process"), "{}", gone.text());
     assert_eq!(children.gate.call(children.request(Method::GET, &id), "").await.status, 404);
     assert_eq!(children.gate.call(children.request(Method::DELETE, &id), "").await.status, 404);
     assert_eq!(children.gate.post(request(5, "tools/list")).await.status, 400);
@@ -54,6 +62,29 @@ async fn a_session_from_its_beginning_to_its_end() {
         (Some("initialize"), Some("host"))
     );
     assert!(records.iter().any(|r| r["tool"] == "echo" && ending(r) == ("ok", Some(200), None, None)));
+}
+
+#[tokio::test]
+async fn a_session_of_another_process_says_that_it_is_one() {
+    let (one, other) = (Children::start("", "").await, Children::start("", "").await);
+    one.learned().await;
+    other.learned().await;
+    let id = one.session().await;
+    for method in [Method::GET, Method::DELETE] {
+        let answer = other.gate.call(other.request(method, &id), "").await;
+        assert_eq!((answer.status, answer.reason().as_str()), (404, "session_not_found"));
+    }
+    let answer = other.in_session(&id, request(4, "tools/list")).await;
+    assert_eq!((answer.status, answer.reason().as_str()), (404, "session_not_found"));
+    let told = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(
+        told.contains("another process of the gateway") && told.contains("begin with initialize"),
+        "{told}"
+    );
+    assert_eq!(answer.json()["error"]["data"]["trace_id"].as_str().map(str::len), Some(32));
+    assert_eq!(one.in_session(&id, request(5, "tools/list")).await.status, 200);
+    let last = other.stop().await.pop().unwrap();
+    assert_eq!((ending(&last).1, ending(&last).2), (Some(404), Some("session_not_found")), "{last}");
 }
 
 #[tokio::test]

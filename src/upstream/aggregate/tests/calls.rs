@@ -153,7 +153,7 @@ async fn a_stream_passes_event_by_event_with_the_clients_tokens() {
     let running = Running::learned(vec![seat("f", &fake)]).await;
     let call = request("tools/call", json!({"name": "f__slow", "_meta": {"progressToken": 77}}));
     let response = running.aggregate.call(call).await.unwrap();
-    assert_eq!(running.aggregate.state().members[0].in_flight, 1);
+    assert_eq!(running.seats[0].in_flight(), 1);
     let mut body = response.into_body();
     let id = fake.last("tools/call").body["id"].clone();
     let progress = |token: &Value| {
@@ -172,7 +172,7 @@ async fn a_stream_passes_event_by_event_with_the_clients_tokens() {
     assert!(frame.starts_with(b"data: {\"jsonrpc\":\"2.0\",\"id\":\"client-1\""));
     drop(body);
     assert!(events.is_closed(), "the client's leaving reaches the server");
-    assert_eq!(running.aggregate.state().members[0].in_flight, 0);
+    assert_eq!(running.seats[0].in_flight(), 0);
 }
 
 #[tokio::test]

@@ -20,13 +20,14 @@ use crate::{
     config::Show,
     glob::Globs,
     mcp::{headers, message},
-    upstream::{Caller, Upstream, UpstreamError, catalog::Catalog},
+    upstream::{Caller, Upstream, UpstreamError, catalog::Catalog, seat::Seat},
 };
 
 /// An aggregate over fakes whose catalogs are at work.
 pub(super) struct Running {
     pub(super) aggregate: Aggregate,
     pub(super) catalogs: Vec<Arc<Catalog>>,
+    pub(super) seats: Vec<Arc<Seat>>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -38,7 +39,7 @@ pub(super) fn seat(name: &str, fake: &Arc<Fake>) -> Member {
         prefix: name.to_owned(),
         tools: Globs::any(),
         show: Show::default(),
-        timeout: Duration::from_secs(5),
+        seat: Seat::new(name.into(), 64, Some(Duration::from_secs(5))),
         catalog: Arc::new(Catalog::new(name.into(), Some("2026-07-28"), Duration::from_secs(5))),
         upstream,
     }
@@ -48,12 +49,13 @@ impl Running {
     pub(super) fn start(members: Vec<Member>) -> Self {
         let stop = CancellationToken::new();
         let catalogs: Vec<_> = members.iter().map(|m| Arc::clone(&m.catalog)).collect();
+        let seats = members.iter().map(|m| Arc::clone(&m.seat)).collect();
         for member in &members {
             let run = Arc::clone(&member.catalog).run(Arc::clone(&member.upstream), stop.clone());
             tokio::spawn(run);
         }
         let aggregate = Aggregate::new(members, "__", Arc::new(Sealer::of_this_process()));
-        Self { aggregate, catalogs, _stop: stop.drop_guard() }
+        Self { aggregate, catalogs, seats, _stop: stop.drop_guard() }
     }
 
     /// Started, and everything learned.

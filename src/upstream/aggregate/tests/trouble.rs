@@ -13,7 +13,7 @@ use super::{
     fake::{Act, Fake},
     running::{Running, request, seat},
 };
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, seat::Seat};
 
 const WELL: u8 = 0;
 const HANGS: u8 = 1;
@@ -46,26 +46,26 @@ async fn a_server_that_keeps_failing_is_left_alone_and_tried_again() {
     let UpstreamError::Unavailable { why, retry_after } = refused else { panic!("{refused}") };
     assert!(why.contains("bad") && retry_after <= Duration::from_secs(10));
     assert_eq!(bad.all("tools/call").len(), tries, "it is left alone");
-    assert_eq!(running.aggregate.state().members[0].breaker, "open");
+    assert_eq!(running.seats[0].breaker(), "open");
     let began = Instant::now();
     running.ask("tools/call", json!({"name": "good__t"})).await;
     running.ask("tools/list", json!({})).await;
     assert_eq!(began.elapsed(), Duration::ZERO, "the other is not delayed");
     tokio::time::advance(retry_after).await;
-    assert_eq!(running.aggregate.state().members[0].breaker, "half_open");
+    assert_eq!(running.seats[0].breaker(), "half_open");
     assert!(matches!(call().await, Err(UpstreamError::Connect(_))), "one try");
     assert!(matches!(call().await, Err(UpstreamError::Unavailable { .. })));
     tokio::time::advance(Duration::from_secs(11)).await;
     mood.store(WELL, SeqCst);
     assert_eq!(call().await.unwrap().0, 200);
-    assert_eq!(running.aggregate.state().members[0].breaker, "closed");
+    assert_eq!(running.seats[0].breaker(), "closed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_holds_its_own_places_only() {
     let ((bad, mood), good) = (moody(), Fake::tools(&["t"]));
     let mut member = seat("bad", &bad);
-    member.show.concurrency = 2;
+    member.seat = Seat::new("bad".into(), 2, Some(Duration::from_secs(5)));
     let running = Arc::new(Running::learned(vec![member, seat("good", &good)]).await);
     mood.store(HANGS, SeqCst);
     let hanging: Vec<_> = (0..2)
@@ -85,7 +85,7 @@ async fn a_server_that_hangs_holds_its_own_places_only() {
         let ended = call.await.unwrap().unwrap_err();
         assert!(matches!(ended, UpstreamError::Timeout(limit) if limit == Duration::from_secs(5)));
     }
-    assert_eq!(running.aggregate.state().members[0].in_flight, 0);
+    assert_eq!(running.seats[0].in_flight(), 0);
 }
 
 #[tokio::test]
