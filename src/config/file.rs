@@ -341,7 +341,7 @@ pub(super) struct Upstream {
     /// The tools inside this process.
     #[schemars(extend("default" = false))]
     pub(super) builtin: Option<At<bool>>,
-    /// Protocol revision to speak.
+    /// Protocol revision to speak. It fixes the era: clients of the other one are translated from the first call on.
     #[schemars(extend("default" = PROTOCOL))]
     pub(super) protocol: Option<At<Protocol>>,
     /// Prefix of the public names of its tools and prompts, with `aggregate.separator` behind it; `""` for none. Default: empty with one upstream or for the built-in one, else NAME.

@@ -12,6 +12,7 @@ use super::{
     body::PassingBody,
     cut_lists::{View, cut_lists},
     error::Cause,
+    evidence,
     headers::{self, Accepts},
     observe::{Awaits, Exchange, Observer},
     own,
@@ -225,7 +226,8 @@ impl Gateway {
             guard.session = Some(hex::encode(session));
         }
         let streams = exchange.format == Some(Format::Sse);
-        let catalog = Arc::clone(&caller.route.catalog);
+        let catalog = evidence::catalog(caller.snapshot, &guard).unwrap_or(&caller.route.catalog);
+        let catalog = Arc::clone(catalog);
         let sessions = Arc::clone(&self.sessions);
         let present = streams.then(|| self.metrics.open_stream());
         let observer = Observer::new(guard, exchange, spending, catalog, sessions, present);

@@ -17,6 +17,7 @@ mod body;
 mod cors;
 mod cut_lists;
 mod error;
+mod evidence;
 mod guard;
 mod headers;
 mod http_sse;
@@ -337,6 +338,11 @@ impl Gateway {
                 tracing::error!(trace_id, "a call failed inside the gateway; please report this")
             }
             _ => {}
+        }
+        if evidence::of_failure(cause)
+            && let Some(catalog) = evidence::catalog(snapshot, &guard)
+        {
+            catalog.nudge();
         }
         let as_result =
             cause.is_limit() && is_tool_call && snapshot.config.limits.refusal == Refusal::ToolError;

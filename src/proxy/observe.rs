@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use super::{
+    evidence,
     guard::AuditGuard,
     mask::Mask,
     sessions::{About, SessionHash, Sessions},
@@ -158,7 +159,10 @@ impl Observer {
         let reason = match (outcome, self.refused()) {
             (Outcome::Drained, _) => "draining",
             (_, Some(refused)) => refused.reason,
-            _ => "upstream_protocol",
+            _ => {
+                self.catalog.nudge();
+                "upstream_protocol"
+            }
         };
         self.guard.fail(Failure { reason: Some(reason), code: None, message: bounded(why) });
         self.break_off(outcome);
@@ -199,11 +203,8 @@ impl Observer {
             Some(Answer::Result { is_error: false }) => return Outcome::Ok,
             Some(Answer::Result { is_error: true }) => return Outcome::ToolError,
             Some(Answer::Error { code, message }) => {
-                // The server no longer knows the tool, or knows it with other headers, than the catalog does.
-                let other_tool = matches!(code, -32020 | -32602 | -32601) && self.guard.tool.is_some();
-                // Or it no longer takes what it is sent: it may speak otherwise by now.
-                let other_tongue = self.guard.bridged && (-32_700..=-32_000).contains(code);
-                if other_tool || other_tongue || is_about_speaking(self.exchange.status) {
+                let Exchange { status, era, .. } = self.exchange;
+                if evidence::of_error(*code, status, era, self.guard.bridged) {
                     self.catalog.nudge();
                 }
                 let own = self.refused().filter(|refused| refused.code == *code);
@@ -219,7 +220,7 @@ impl Observer {
         }
         let status = self.exchange.status;
         if status >= 400 {
-            if is_about_speaking(status) {
+            if evidence::of_status(status) {
                 self.catalog.nudge();
             }
             let message = format!("the upstream answered HTTP {status}");
@@ -234,6 +235,7 @@ impl Observer {
         if self.exchange.hops.as_ref().is_some_and(|hops| hops.seen().cancelled) {
             return Outcome::ClientClosed;
         }
+        self.catalog.nudge();
         let message = "the answer ended without a response to the request".to_owned();
         self.guard.fail(Failure { reason: Some("upstream_protocol"), code: None, message });
         Outcome::UpstreamFailed
@@ -258,11 +260,6 @@ impl Observer {
 }
 
 /// What a record keeps of a result.
-/// Statuses by which servers of one era refuse what is of the other.
-fn is_about_speaking(status: u16) -> bool {
-    matches!(status, 400 | 404 | 405 | 406 | 415 | 502)
-}
-
 fn kept(capture: Capture, mask: &Mask, observed: Observed) -> Payload {
     let Some(sha256) = observed.result_sha256 else { return Payload::None };
     match (capture, observed.result) {

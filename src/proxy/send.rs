@@ -57,9 +57,10 @@ pub(super) async fn send(
         let headers = if left > 0 { outgoing.headers.clone() } else { std::mem::take(&mut outgoing.headers) };
         let request = request(guard, &outgoing, headers, span_id);
         guard.begin_attempt(attempt(route, span_id));
-        let failure = match once(outgoing.upstream, request, outgoing.limit).await {
+        let sent = once(outgoing.upstream, request, outgoing.limit).await;
+        note(guard, route, outgoing.hops.seen());
+        let failure = match sent {
             Ok(response) => {
-                note(guard, route, outgoing.hops.seen());
                 let status = response.status();
                 if let Some(attempt) = guard.attempts.last_mut() {
                     attempt.status = Some(status.as_u16());
@@ -77,10 +78,6 @@ pub(super) async fn send(
             Failure::Answered(_) => false,
         };
         let cause = failure.into_cause();
-        if matches!(cause, Cause::UpstreamProtocol(_)) {
-            // It may speak otherwise than is known.
-            route.catalog.nudge();
-        }
         guard.end_attempt(Some(cause.reason().to_owned()));
         if left == 0 || !again {
             return Err(cause);

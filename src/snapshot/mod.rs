@@ -293,8 +293,7 @@ fn endpoint(
     let members: Vec<Arc<Route>> =
         config.upstreams.iter().filter_map(|spec| routes.get(&spec.name)).map(Arc::clone).collect();
     if let [only] = members.as_slice()
-        && only.spec.prefix.is_empty()
-        && !only.spec.show.changes()
+        && is_shown_as_it_is(&only.spec)
     {
         return Arc::clone(only);
     }
@@ -355,9 +354,15 @@ fn origin(target: &Target) -> Option<String> {
     Some(hex::encode(digest.finalize()))
 }
 
-/// Without the built-in tools, budgets and lists of several upstreams nothing is stored, and no file is made.
+/// Whether the lists of an upstream that stands alone are its own answers, and not made from its catalog.
+fn is_shown_as_it_is(spec: &config::Upstream) -> bool {
+    spec.prefix.is_empty() && !spec.show.changes()
+}
+
+/// Without the built-in tools, budgets and lists that come from catalogs nothing is stored, and no file is made.
 fn needs_store(config: &Config) -> bool {
     config.upstreams.len() > 1
+        || !config.upstreams.iter().all(is_shown_as_it_is)
         || config.upstreams.iter().any(|u| u.target == Target::Builtin)
         || config.keys.iter().any(|k| k.budget.is_some())
 }

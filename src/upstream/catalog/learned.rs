@@ -25,7 +25,9 @@ impl Catalog {
         let known = self.digest(lists, None).await;
         let mut writing = self.writing();
         writing.status = Status::Stale;
-        self.found.store(found.map(Arc::new));
+        if self.fixed.is_none() {
+            self.found.store(found.map(Arc::new));
+        }
         let offers = Offers { about, lists: known.lists.map(Option::unwrap_or_default) };
         tracing::info!(
             upstream = &*self.name,
@@ -89,11 +91,15 @@ impl Catalog {
         writing.status = Status::Ready { era: peer.era, confirmed: Instant::now(), withheld };
         if changed {
             let offers = Arc::new(offers);
-            self.offers.store(Arc::clone(&offers));
+            self.offers.store(offers);
             self.changed(&mut writing);
-            if let Some(kept) = &self.kept {
-                kept.save(&self.name, offers, self.found.load_full());
-            }
+        }
+        let found = self.found.load_full();
+        if let Some(kept) = &self.kept
+            && (changed || writing.kept != found)
+        {
+            kept.save(&self.name, self.offers(), found.clone());
+            writing.kept = found;
         }
     }
 

@@ -15,6 +15,7 @@ use http::{
     header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
 };
 use serde_json::{Value, json, value::RawValue};
+use tokio::time::Instant;
 
 use super::{
     answer::{self, RpcError},
@@ -42,6 +43,8 @@ pub(super) enum Failure {
     Unreachable(String),
     /// 401 or 403.
     Unauthorized(u16),
+    /// The era was found so long ago that it is asked for again.
+    Old,
     /// Answered, but not as a server of the expected era: what was known of it no longer holds.
     Odd(String),
     /// The same, from a peer that worked until now: it was replaced, or has forgotten the session.
@@ -75,16 +78,18 @@ pub(super) struct Peer {
     pub(super) session: Option<HeaderValue>,
     /// What it says of itself.
     pub(super) about: Arc<About>,
+    /// When it was found.
+    pub(super) since: Instant,
 }
 
 impl Peer {
     pub(super) fn modern(version: &str) -> Self {
-        Self { era: Era::Modern, version: Some(version.into()), session: None, about: Arc::default() }
+        Self { era: Era::Modern, version: Some(version.into()), ..Self::unknown_legacy() }
     }
 
     /// A legacy server before `initialize` was answered.
     pub(super) fn unknown_legacy() -> Self {
-        Self { era: Era::Legacy, version: None, session: None, about: Arc::default() }
+        Self { era: Era::Legacy, version: None, session: None, about: Arc::default(), since: Instant::now() }
     }
 }
 

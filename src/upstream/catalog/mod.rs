@@ -43,7 +43,7 @@ use self::{
     state::Status,
 };
 use crate::{
-    mcp::{era::Era, tools::ToolSet},
+    mcp::{era::Era, tools::ToolSet, version::is_modern},
     store::Store,
     upstream::Upstream,
 };
@@ -80,12 +80,22 @@ pub struct Catalog {
 }
 
 /// Era and revision, swapped as one.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Found {
     era: Era,
     /// Whether a modern one serves legacy clients as well; `None` until the first of them has come.
     serves_legacy: Option<bool>,
     version: Box<str>,
+}
+
+impl Found {
+    fn of(era: Era, version: &str) -> Self {
+        Self { era, serves_legacy: None, version: version.into() }
+    }
+
+    fn fixed(version: &str) -> Self {
+        Self::of(if is_modern(version) { Era::Modern } else { Era::Legacy }, version)
+    }
 }
 
 /// What only writers look at.
@@ -94,13 +104,15 @@ struct Writing {
     status: Status,
     /// Whether `offers` is the upstream's own word since the start, and so may be compared with a new look.
     told: bool,
+    /// As it was last kept.
+    kept: Option<Arc<Found>>,
     /// Who wants to know of changes.
     bells: Vec<Weak<Bell>>,
 }
 
 impl Catalog {
     /// An empty catalog of the upstream `name`. `protocol` is the revision fixed by the configuration, `None`
-    /// for `auto`; `timeout` bounds each of the gateway's own requests.
+    /// for `auto`: with it, the era is known from the start. `timeout` bounds each of the gateway's own requests.
     #[must_use]
     pub fn new(name: Arc<str>, protocol: Option<&str>, timeout: Duration) -> Self {
         Self {
@@ -112,8 +124,13 @@ impl Catalog {
             tools: ArcSwap::from_pointee(ToolSet::default()),
             offers: ArcSwap::from_pointee(Offers::default()),
             version: AtomicU64::new(0),
-            found: ArcSwapOption::empty(),
-            writing: Mutex::new(Writing { status: Status::Learning, told: false, bells: Vec::new() }),
+            found: ArcSwapOption::new(protocol.map(|version| Arc::new(Found::fixed(version)))),
+            writing: Mutex::new(Writing {
+                status: Status::Learning,
+                told: false,
+                kept: None,
+                bells: Vec::new(),
+            }),
             wake: Notify::new(),
             asking: tokio::sync::Mutex::default(),
         }
@@ -269,8 +286,8 @@ impl Catalog {
 
     /// The era and revision were found out.
     fn met(&self, peer: &Peer) {
-        let version = peer.version.as_deref().unwrap_or_default().into();
-        self.found.store(Some(Arc::new(Found { era: peer.era, serves_legacy: None, version })));
+        let version = peer.version.as_deref().unwrap_or_default();
+        self.found.store(Some(Arc::new(Found::of(peer.era, version))));
     }
 
     fn failed(&self, failure: &Failure) {

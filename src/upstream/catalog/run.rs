@@ -38,6 +38,9 @@ const SLOW_POLL: Duration = Duration::from_secs(300);
 const UNWATCHED_POLL: Duration = Duration::from_secs(30);
 /// Longest that a `ttlMs` is trusted.
 const LONGEST_TTL: Duration = Duration::from_secs(3_600);
+/// How long an era that was found is taken for granted. A server without sessions, or a modern one, may learn the other
+/// era without anything failing.
+const ERA_HOLDS: Duration = Duration::from_secs(3_600);
 /// Longest pause between tries to start an upstream that sleeps.
 const LONGEST_SLEEPER_PAUSE: Duration = Duration::from_secs(300);
 /// Shortest time between two looks at an upstream that sleeps: each may start it.
@@ -114,6 +117,10 @@ impl Catalog {
         loop {
             let began = Instant::now();
             let failure = self.learn(link, peer, &mut pause).await;
+            if failure == Failure::Old {
+                leave(link, peer).await;
+                continue;
+            }
             if matches!(failure, Failure::Odd(_) | Failure::Lost) {
                 *peer = None;
             }
@@ -154,6 +161,9 @@ impl Catalog {
         let mut worked = false;
         loop {
             let began = Instant::now();
+            if self.fixed.is_none() && peer.since.elapsed() >= ERA_HOLDS {
+                return Failure::Old;
+            }
             let lists = match everything(&self.name, link, peer).await {
                 Ok(lists) => lists,
                 Err(Failure::Odd(_)) if worked => return Failure::Lost,

@@ -77,7 +77,7 @@ impl Status {
     /// The state after `failure`; logs if that is another one.
     pub(super) fn after_failure(&self, upstream: &str, failure: &Failure) -> Self {
         match failure {
-            Failure::Lost => self.clone(),
+            Failure::Lost | Failure::Old => self.clone(),
             Failure::Unauthorized(status) => {
                 if !matches!(self, Self::Unauthorized) {
                     tracing::warn!(

@@ -15,6 +15,7 @@ mod crowd;
 mod drain;
 mod era_change;
 mod errors;
+mod evidence;
 mod http_sse;
 mod journal;
 mod keys;

@@ -64,6 +64,8 @@ impl Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaks {
     Legacy,
+    /// The legacy era, without sessions, and it tells of no changes.
+    LegacyAndSilent,
     Modern,
     /// The modern era, and it tells of no changes.
     ModernAndSilent,
@@ -239,12 +241,12 @@ async fn answer(shared: &Shared, script: &Script, req: Request<Incoming>) -> Rep
 /// The gateway asks for itself.
 fn own_question(shared: &Shared, seen: &Seen) -> Reply {
     let modern = matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent | Speaks::Both);
-    let announces = shared.speaks != Speaks::ModernAndSilent;
+    let announces = !matches!(shared.speaks, Speaks::ModernAndSilent | Speaks::LegacyAndSilent);
     if shared.speaks == Speaks::OnlyWithCredentials && seen.header("authorization").is_none() {
         return status(401);
     }
     if seen.method == Method::GET {
-        return changes(shared);
+        return if announces { changes(shared) } else { status(405) };
     }
     match seen.rpc().as_str() {
         "server/discover" if modern => result(
@@ -260,9 +262,12 @@ fn own_question(shared: &Shared, seen: &Seen) -> Reply {
         "initialize" => {
             let mut reply = result(
                 seen,
-                &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+                &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": announces}},
                     "serverInfo": {"name": "fake", "version": "1"}}),
             );
+            if !announces {
+                return reply;
+            }
             reply.headers_mut().insert("mcp-session-id", "gateways-own".parse().unwrap());
             reply
         }

@@ -1,5 +1,6 @@
 //! The catalog against real servers on loopback, in both eras and in their bad moods.
 
+mod era;
 mod peers;
 mod server;
 
