@@ -5,6 +5,7 @@ mod backoff;
 pub mod bounded;
 pub mod builtin;
 pub mod catalog;
+mod holding;
 pub mod http;
 pub mod http_sse;
 pub mod legacy;

@@ -5,22 +5,18 @@
 //! ended.
 
 use std::{
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
-use super::{BodyError, BoxFuture, ResponseBody, Upstream, UpstreamError};
+use super::{BoxFuture, ResponseBody, Upstream, UpstreamError, holding::holding};
 use crate::breaker::Breaker;
 
 /// Failures in a row before an upstream is left alone.
@@ -91,7 +87,7 @@ impl Seat {
             let timeout = |_| Err(UpstreamError::Timeout(self.timeout.unwrap_or_default()));
             let answer = answer.unwrap_or_else(timeout);
             self.judge(&answer);
-            Ok(answer?.map(|inner| Kept { inner, _place: place }.boxed_unsync()))
+            Ok(answer?.map(|inner| holding(inner, place)))
         }
     }
 
@@ -160,31 +156,5 @@ struct Place(Arc<Seat>);
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, Relaxed);
-    }
-}
-
-/// The body of an answer, whose call has a place until it has ended.
-struct Kept {
-    inner: ResponseBody,
-    _place: Place,
-}
-
-impl Body for Kept {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.inner).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }

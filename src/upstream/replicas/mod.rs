@@ -7,24 +7,21 @@
 mod homes;
 
 use std::{
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
 use serde::Serialize;
 
 use self::homes::{Homes, Session};
 use super::{
-    BodyError, BoxFuture, ResponseBody, Upstream, UpstreamError,
+    BoxFuture, ResponseBody, Upstream, UpstreamError,
+    holding::holding,
     http::HttpUpstream,
     refusal::{self, is_about_session},
 };
@@ -202,7 +199,7 @@ impl Replica {
                 }
             }
         }
-        Ok(answer?.map(|inner| Counted { inner, _busy: busy }.boxed_unsync()))
+        Ok(answer?.map(|inner| holding(inner, busy)))
     }
 }
 
@@ -240,30 +237,4 @@ async fn disowned(answer: Response<ResponseBody>) -> Result<(Response<ResponseBo
 #[must_use]
 pub fn port(url: &Uri) -> u16 {
     url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 })
-}
-
-/// A body whose call counts as in flight until it has ended.
-struct Counted {
-    inner: ResponseBody,
-    _busy: Option<Arc<()>>,
-}
-
-impl Body for Counted {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.inner).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
 }
