@@ -8,6 +8,8 @@ use http::HeaderMap;
 use super::message::{Kind, Message};
 use super::version;
 
+/// `_meta` key by which a request asks for log lines (2026-07-28, logging).
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The first modern revision: self-contained requests, no sessions.
 pub const MODERN: &str = "2026-07-28";
 

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{asks::Asks, level::Level};
 use crate::mcp::{
+    era::LOG_LEVEL,
     json::{
         Raw, Type,
         edit::{self, Splice},
@@ -24,7 +25,6 @@ const MAX_NAME: usize = 256;
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Who waits for an answer, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::framing::as_line;
 use crate::mcp::{
+    era::LOG_LEVEL,
     json::{
         self, Raw,
         edit::{Splice, apply},
@@ -13,7 +14,6 @@ use crate::mcp::{
 
 /// `_meta` key of everything on a modern listen stream (2026-07-28, subscriptions).
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A text without a byte-order mark, from which the offsets of a [`Message`] count.
