@@ -9,6 +9,7 @@ import time
 MODERN = "2026-07-28"
 speaks_modern = os.environ.get("SPEAKS") == "modern"
 calls = 0
+later = []
 
 
 def note(*words):
@@ -25,12 +26,25 @@ def say(**message):
     put(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
 
 
-def hear():
+def read():
     line = sys.stdin.readline()
     if not line:
         note("eof", os.getpid())
         sys.exit()
     return json.loads(line)
+
+
+def hear():
+    return later.pop(0) if later else read()
+
+
+def answer_to(id):
+    """What is not the answer waits: the gateway may ask for lists at any moment."""
+    while True:
+        message = read()
+        if message.get("id") == id and "method" not in message:
+            return message
+        later.append(message)
 
 
 def text(words):
@@ -90,8 +104,7 @@ def tool(id, name, arguments, meta):
         say(id=id, result=text("done"))
     elif name == "ask":
         say(id="q-1", method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
-        answer = hear()
-        say(id=id, result=text(json.dumps(answer)))
+        say(id=id, result=text(json.dumps(answer_to("q-1"))))
     elif name == "hesitate":
         for n in range(arguments["times"]):
             say(id=f"h-{n}", method="roots/list", params={})
