@@ -214,7 +214,7 @@ async fn endings(count: &mut Count) {
     drop(stream);
     count.then("leaving in mid-stream", &[("client_closed", 200, "")]).await;
     let waiting = tokio::spawn(send_to(count.gate.addr, post(&count.gate, "/mcp/files", "hang")));
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    count.gate.in_flight(1).await;
     waiting.abort();
     count.then("leaving before the answer", &[("client_closed", 0, "")]).await;
     let mut raw = count.gate.raw().await;
@@ -223,7 +223,7 @@ async fn endings(count: &mut Count) {
          content-type: application/json\r\ncontent-length: 100\r\n\r\n{{"
     ))
     .await;
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    count.gate.in_flight(1).await;
     drop(raw);
     count.then("leaving while sending", &[("client_closed", 0, "")]).await;
     for (method, ending) in [("GET", ("rpc_error", 405, "")), ("DELETE", ("ok", 200, ""))] {

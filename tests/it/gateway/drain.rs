@@ -151,7 +151,7 @@ async fn a_body_that_is_still_coming_is_told_too() {
     let mut gate = Gateway::before(&fake.url(), "server.drain = \"200ms\"").await;
     let mut raw = gate.raw().await;
     raw.send("POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{").await;
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    gate.in_flight(1).await;
     gate.signal("TERM");
     let answer = raw.answer().await;
     assert_eq!(answer.status, 503);

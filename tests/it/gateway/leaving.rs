@@ -42,8 +42,7 @@ async fn while_the_body_is_sent() {
             "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{rest}"
         ))
         .await;
-        // The head has to be with the gateway before the client goes.
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        gate.in_flight(1).await;
         drop(raw);
         let records = gate.recorded(nth + 1).await;
         assert_eq!(ending(&records[nth]), ("client_closed", None, None, None));
@@ -238,8 +237,7 @@ async fn over_http2_while_the_body_is_sent() {
     sender.send("{\"jsonrpc\"".into()).await.unwrap();
     let request = gate.request().uri(format!("http://{}/mcp", gate.addr)).body(body).unwrap();
     let call = tokio::spawn(client.send_request(request));
-    until("the gateway holds the call", || sender.capacity() == sender.max_capacity()).await;
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    gate.in_flight(1).await;
     // Dropping the call resets its stream.
     call.abort();
     drop(sender);

@@ -245,6 +245,16 @@ impl Gateway {
         line.map_or(0.0, |v| v.parse().unwrap())
     }
 
+    /// Until this many calls are between their head and their end.
+    pub(crate) async fn in_flight(&self, calls: u32) {
+        soon("the calls in flight", async {
+            while (self.metric("smartgate_calls_in_flight").await - f64::from(calls)).abs() > 0.1 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+
     pub(crate) async fn raw(&self) -> Raw {
         Raw::connect(self.addr).await
     }
