@@ -12,6 +12,9 @@ pub mod bridge;
 pub mod cli;
 pub mod config;
 pub mod doctor;
+#[cfg(test)]
+#[path = "../tests/it/support/free.rs"]
+mod free;
 pub mod glob;
 pub mod hosts;
 pub mod inject;

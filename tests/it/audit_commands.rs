@@ -1,5 +1,6 @@
 //! The commands of docs/audit.md, run in its order in one folder, and what the page says of keys and self-tests.
 
+use crate::support::free::free;
 use std::{
     fs,
     io::{Read, Write},
@@ -210,7 +211,7 @@ async fn selftest(config: std::path::PathBuf, admin: Option<std::net::SocketAddr
 
 #[tokio::test]
 async fn a_collector_that_does_not_answer_holds_up_nothing_and_is_told() {
-    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = free();
     let fake = Fake::plain().await;
     let folder = tempfile::tempdir().unwrap();
     let config = format!(

@@ -3,6 +3,7 @@
 mod signals;
 pub(super) mod sink;
 
+use crate::free::free;
 use std::collections::HashMap;
 
 use opentelemetry_proto::tonic::{
@@ -452,8 +453,5 @@ fn a_hanging_collector_delays_nothing_and_is_counted() {
 
 #[test]
 fn a_dead_collector_delays_nothing_and_is_counted() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    goes_on_without(&format!("http://{address}"));
+    goes_on_without(&format!("http://{}", free()));
 }

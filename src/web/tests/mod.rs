@@ -2,6 +2,7 @@
 
 pub(crate) mod site;
 
+use crate::free::free;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use self::site::{Site, not_found, page, reply};
@@ -233,8 +234,8 @@ async fn https_is_verified_and_never_left() {
 
 #[tokio::test]
 async fn silence_ends_with_the_timeout_and_absence_at_once() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent = listener.local_addr().unwrap();
+    let silent = free();
+    let listener = tokio::net::TcpListener::bind(silent).await.unwrap();
     let fetcher = open(silent.port(), false);
     let short = Options { timeout: Duration::from_millis(100), ..options() };
     assert_eq!(fetcher.fetch(&format!("http://{silent}/"), &short).await, Err(FetchError::Timeout));

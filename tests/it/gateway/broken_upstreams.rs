@@ -1,6 +1,7 @@
 //! Upstreams that cannot be reached, die at every point of an answer, never end it, or answer something that is
 //! not MCP: the client gets an error with its id or a broken body, never a made-up end, and one record tells.
 
+use crate::support::free::free;
 use std::time::Duration;
 
 use super::{ending, refused, request, tool};
@@ -117,9 +118,7 @@ async fn calls_that_only_read_are_tried_again() {
 
 #[tokio::test]
 async fn an_upstream_that_is_not_there_is_a_502_of_its_own() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp?secret=planted-in-the-url", free.local_addr().unwrap());
-    drop(free);
+    let url = format!("http://{}/mcp?secret=planted-in-the-url", free());
     let gate = Gateway::before(&url, "").await;
     let answer = gate.post(tool("\"c\"", "add", "{}")).await;
     refused(&answer, 502, 502, "upstream_connect", Some("\"c\""));
@@ -152,7 +151,7 @@ async fn an_upstream_that_does_not_answer_in_time_is_a_504_and_its_request_ends(
         }
     })
     .await;
-    let gate = Gateway::before(&fake.url(), "upstreams.files.timeout = \"200ms\"").await;
+    let gate = Gateway::before(&fake.url(), "upstreams.files.timeout = \"1s\"").await;
     let answer = gate.post(tool(1, "add", "{}")).await;
     refused(&answer, 504, 504, "upstream_timeout", Some("1"));
     soon("the end of the upstream's request", ended.recv()).await.unwrap();

@@ -1,6 +1,7 @@
 //! Budgets: what a key's calls take of them, what is refused when they are used up, and what stays over a reload, a
 //! kill and a broken answer.
 
+use crate::support::free::free;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -270,9 +271,7 @@ async fn an_answer_that_is_left_or_breaks_off_takes_what_passed() {
 
 #[tokio::test]
 async fn what_was_never_sent_takes_nothing() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", gone.local_addr().unwrap());
-    drop(gone);
+    let url = format!("http://{}/mcp", free());
     let gate = Gateway::start(&config(&url, "100k tokens/month", "")).await;
     refused(&post(&gate, "files", tool(1, "add", "{}")).await, 502, 502, "upstream_connect", Some("1"));
     assert_eq!(level(&gate).await, (0, 0, 100_000));

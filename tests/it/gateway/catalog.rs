@@ -1,6 +1,7 @@
 //! The tools of an upstream as the gateway knows them: learned before any client asks, also when the upstream
 //! comes late, changes its tools, or goes and comes back.
 
+use crate::support::free::free;
 use serde_json::json;
 
 use super::{ending, request};
@@ -32,9 +33,7 @@ async fn tools_are_known_without_a_client_asking() {
 
 #[tokio::test]
 async fn the_gateway_serves_while_its_upstream_is_away_and_repairs_once_it_is_there() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    drop(listener);
+    let addr = free();
     let gate = Gateway::before(&format!("http://{addr}/mcp"), "").await;
     gate.ready_until("the first look, which fails", |r| r["ready"] == true).await;
     assert_eq!(gate.post(direct(1, "add")).await.reason(), "upstream_connect");

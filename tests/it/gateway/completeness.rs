@@ -1,6 +1,7 @@
 //! One record for every message that reached the pipeline, whatever became of it: each cause is driven once, and the
 //! journal holds exactly as many records. What the protocol's own transports send for a client is recorded too.
 
+use crate::support::free::free;
 use http::Method;
 use serde_json::Value;
 
@@ -65,7 +66,7 @@ pub(super) fn told(record: &Value) -> (String, u64, String) {
 #[tokio::test]
 async fn every_cause_leaves_exactly_one_record_for_each_message() {
     let (files, other) = (fake().await, modern_server().await);
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = free();
     let config = format!(
         "server.max_body = \"64KiB\"\nserver.body_timeout = \"700ms\"\nserver.drain = \"1h\"\n\
          {}{}\

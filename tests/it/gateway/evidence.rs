@@ -1,7 +1,8 @@
 //! What calls show of a server reaches what is known of it: also of one of several, of one under other names, and where the
 //! gateway has not been let in or has not reached it.
 
-use std::net::{SocketAddr, TcpListener};
+use crate::support::free::free;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
@@ -15,11 +16,6 @@ use crate::support::{
     process::{Answer, Gateway},
     soon, until,
 };
-
-/// Where nobody listens yet.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 /// A modern server that tells of no changes, so that nothing but a call says that it is another one.
 async fn silent_at(addr: SocketAddr) -> Fake {

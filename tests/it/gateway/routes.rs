@@ -1,5 +1,6 @@
 //! Which upstream a call reaches: one of several by name, the built-in one, or the one of the command line.
 
+use crate::support::free::free;
 use std::process::Stdio;
 
 use serde_json::json;
@@ -61,9 +62,7 @@ async fn the_built_in_tools_are_an_upstream_like_any_other() {
 async fn one_upstream_of_the_command_line_is_passed_through() {
     let fake = Fake::plain().await;
     let home = tempfile::TempDir::new().unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = free.local_addr().unwrap();
-    drop(free);
+    let addr = free();
     let mut child = program()
         .args(["serve", "--listen", &addr.to_string(), "--upstream", &fake.url()])
         .env("XDG_STATE_HOME", home.path())

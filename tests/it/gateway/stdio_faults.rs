@@ -129,7 +129,7 @@ async fn a_flood_reaches_whoever_reads_and_drowns_nobody_else() {
 
 #[tokio::test]
 async fn one_that_does_not_read_is_waited_for_and_given_up() {
-    let children = Children::start("upstreams.files.timeout = \"1s\"", "").await;
+    let children = Children::start("upstreams.files.timeout = \"3s\"", "").await;
     let (deaf, fine) = (children.session().await, children.session().await);
     let large = tool(1, "echo", &format!(r#"{{"message":"{}"}}"#, "x".repeat(1 << 20)));
     let first = children.in_session(&deaf, tool(0, "deaf", "{}"));

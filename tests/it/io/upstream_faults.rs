@@ -1,6 +1,7 @@
 //! Upstreams that refuse, die, talk nonsense, or close idle connections at the wrong moment. A request of
 //! which a byte was sent is never sent twice.
 
+use crate::support::free::free;
 use std::{
     sync::{
         Arc,
@@ -33,10 +34,7 @@ async fn failing(reply: &'static str) -> (UpstreamError, usize) {
 
 #[tokio::test]
 async fn a_closed_port_is_no_connection() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    drop(listener);
-    let refused = to(&url).call(post("")).await.unwrap_err();
+    let refused = to(&format!("http://{}/mcp", free())).call(post("")).await.unwrap_err();
     assert!(matches!(refused, UpstreamError::Connect(_)), "{refused}");
 }
 

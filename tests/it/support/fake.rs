@@ -1,6 +1,7 @@
 //! An MCP server inside the test process. It answers the gateway's own questions by itself, in the era that
 //! the test chose, and gives every forwarded call to the test's script.
 
+use crate::support::free::free;
 use std::{
     convert::Infallible,
     future::Future,
@@ -122,8 +123,9 @@ impl Fake {
         F: Fn(Seen) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
+        // A server that is killed leaves its address to nobody but the next one of the test.
+        let addr = if addr.port() == 0 { free() } else { addr };
         let listener = TcpListener::bind(addr).await.unwrap();
-        let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             speaks,
             tools: Mutex::new(default_tools()),

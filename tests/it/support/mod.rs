@@ -5,6 +5,7 @@ pub(crate) mod asking;
 pub(crate) mod certs;
 pub(crate) mod children;
 pub(crate) mod fake;
+pub(crate) mod free;
 pub(crate) mod gate;
 pub(crate) mod process;
 pub(crate) mod raw;

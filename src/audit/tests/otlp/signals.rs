@@ -1,5 +1,6 @@
 //! Metrics and logs as a collector receives them.
 
+use crate::free::free;
 use opentelemetry_proto::tonic::{
     common::v1::KeyValue,
     metrics::v1::{AggregationTemporality, Metric, metric::Data, number_data_point::Value as Number},
@@ -140,9 +141,7 @@ fn a_collector_of_spans_alone_is_left_alone_with_the_rest() {
 
 #[test]
 fn what_is_lost_is_counted_by_signal() {
-    let sink = Sink::start(OtlpProtocol::Grpc, Behaviour::Take);
-    let url = sink.url();
-    drop(sink);
+    let url = format!("http://{}", free());
     let telemetry = Telemetry { metrics: true, logs: true, ..export_to(&url, OtlpProtocol::Grpc) };
     let (_folder, recorder, thread, metrics) = start_exporting(&telemetry);
     recorder.record(example());

@@ -2,6 +2,7 @@
 
 mod drivers;
 
+use crate::free::free;
 use std::{net::SocketAddr, sync::Mutex, time::Duration};
 
 use serde_json::{Value, json};
@@ -130,9 +131,8 @@ async fn an_instance_without_json_is_told_what_to_change() {
 
 #[tokio::test]
 async fn no_connection_and_garbage_are_failures_too() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let garbage = Fake::start("SSH-2.0-OpenSSH\r\n").await;
-    for addr in [closed, garbage.addr] {
+    for addr in [free(), garbage.addr] {
         let engines = Engines::new(&[engine(EngineKind::Brave, &format!("http://{addr}"))]);
         assert_eq!(ask(&engines, plain_query()).await.result.unwrap_err().kind, FailureKind::Unreachable);
     }

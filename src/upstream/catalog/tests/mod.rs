@@ -4,6 +4,7 @@ mod era;
 mod peers;
 mod server;
 
+use crate::free::free;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -312,9 +313,7 @@ async fn answers_as_event_streams_are_read_past_other_messages() {
 
 #[tokio::test]
 async fn a_server_that_is_down_at_first_is_learned_when_it_comes() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    drop(listener);
+    let address = free();
     let running = Running::on(address, None, Duration::from_secs(10));
     running.error().await;
     assert!(running.catalog.tools().is_empty() && running.catalog.era().is_none());
