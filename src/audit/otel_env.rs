@@ -5,6 +5,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, uri::PathAndQuery};
+use percent_encoding::percent_decode_str;
 
 use crate::config::{OtlpProtocol, Telemetry};
 
@@ -283,23 +284,7 @@ fn pairs(listed: &str) -> impl Iterator<Item = (String, String)> {
 }
 
 fn percent_decoded(value: &str) -> String {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|d| std::str::from_utf8(d).ok());
-        let escaped = digits.filter(|d| first == b'%' && d.bytes().all(|b| b.is_ascii_hexdigit()));
-        match escaped.and_then(|d| u8::from_str_radix(d, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| value.to_owned())
+    percent_decode_str(value).decode_utf8().map_or_else(|_| value.to_owned(), Into::into)
 }
 
 #[cfg(test)]

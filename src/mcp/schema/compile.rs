@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::{Id, Literal, Node, Schema, Types};
@@ -130,8 +131,8 @@ impl<'v> Compiler<'v> {
         let id = if pointer.is_empty() {
             0
         } else {
-            let value =
-                self.root.pointer(pointer).or_else(|| self.root.pointer(&percent_decoded(pointer)?))?;
+            let decoded = || percent_decode_str(pointer).decode_utf8().ok();
+            let value = self.root.pointer(pointer).or_else(|| self.root.pointer(&decoded()?))?;
             self.add(value)
         };
         self.places.insert(target, id);
@@ -177,15 +178,4 @@ fn narrow(nodes: &mut [Node]) {
             return;
         }
     }
-}
-
-/// A URI fragment without its `%XX`; `None` if it has none or they are not UTF-8.
-fn percent_decoded(fragment: &str) -> Option<String> {
-    let mut parts = fragment.split('%');
-    let mut out = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        out.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
-        out.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    String::from_utf8(out).ok().filter(|s| s != fragment)
 }
