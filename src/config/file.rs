@@ -349,6 +349,12 @@ pub(super) struct Upstream {
     /// Globs over its own tool names that are shown; the last match wins.
     #[schemars(extend("default" = ["*"]))]
     pub(super) tools: Option<Vec<At<GlobText>>>,
+    /// Globs over its own prompt names that are shown; the last match wins.
+    #[schemars(extend("default" = ["*"]))]
+    pub(super) prompts: Option<Vec<At<GlobText>>>,
+    /// Globs over the URIs of its resources, and over the texts of its templates, that are shown and may be read; the last match wins.
+    #[schemars(extend("default" = ["*"]))]
+    pub(super) resources: Option<Vec<At<GlobText>>>,
     /// Tools by their own names, to be shown with another name or description.
     #[serde(default)]
     #[schemars(extend("default" = {}))]

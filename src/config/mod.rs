@@ -245,36 +245,6 @@ pub struct Upstream {
     pub show: Show,
 }
 
-/// How an upstream is shown to clients, beside its prefix and which of its tools.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Show {
-    /// By the tool's own name.
-    pub rename: BTreeMap<String, Rename>,
-    /// Parameters that clients do not see, with their values, by the tool's own name.
-    pub fixed: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
-    /// The lock file of its tools' definitions; `None` if they are not pinned.
-    pub pins: Option<PathBuf>,
-    /// Calls that it may have in flight, if that is written.
-    pub concurrency: Option<usize>,
-}
-
-impl Show {
-    /// Whether clients see something other than what the server says.
-    #[must_use]
-    pub fn changes(&self) -> bool {
-        !self.rename.is_empty() || !self.fixed.is_empty() || self.pins.is_some()
-    }
-}
-
-/// `upstreams.NAME.rename.TOOL`
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rename {
-    /// What it is called instead, without the prefix.
-    pub name: Option<String>,
-    /// What is said of it instead.
-    pub description: Option<String>,
-}
-
 /// Settings of the built-in tools.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Smart {
@@ -552,6 +522,7 @@ pub use load::{
 };
 pub use problem::{Problem, Problems};
 pub use schema::schema;
+pub use show::{Rename, Show};
 
 mod check;
 #[cfg(test)]
@@ -562,6 +533,7 @@ mod load;
 mod problem;
 mod schema;
 mod shape;
+mod show;
 #[cfg(test)]
 mod tests;
 mod text;

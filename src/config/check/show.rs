@@ -45,9 +45,13 @@ impl Checker<'_> {
         let rename = rename.collect();
         let fixed = std::mem::take(&mut upstream.fixed).into_iter();
         let fixed = fixed.map(|(tool, values)| (tool, values.into_iter().map(|(k, v)| (k, v.0)).collect()));
+        let prompts = self.globs(&format!("upstreams.{name}.prompts"), upstream.prompts.take());
+        let resources = self.globs(&format!("upstreams.{name}.resources"), upstream.resources.take());
         Show {
             rename,
             fixed: fixed.collect(),
+            prompts: Some(prompts).filter(|globs| !globs.is_any()),
+            resources: Some(resources).filter(|globs| !globs.is_any()),
             pins: self.pins(name, upstream, storage),
             concurrency: upstream.concurrency.as_ref().map(|c| c.value as usize),
         }
@@ -79,8 +83,8 @@ impl Checker<'_> {
             let changed = upstream.show.changes() || (!several && !upstream.prefix.is_empty());
             if config.auth == AuthMode::Passthrough && changed {
                 let message = format!(
-                    "`upstreams.{}`: `prefix`, `rename`, `fixed` and `pin` need a gateway that may ask the server \
-                     itself; not with `passthrough`",
+                    "`upstreams.{}`: `prefix`, `rename`, `fixed`, `prompts`, `resources` and `pin` need a gateway that may ask \
+                     the server itself; not with `passthrough`",
                     upstream.name
                 );
                 self.findings.problem(at, message);

@@ -94,8 +94,13 @@ impl Part {
                 template: (kind == Kind::Templates).then(|| Template::new(own)),
             };
             match kind {
-                Kind::Resources | Kind::Templates => Some(plain(own.to_string(), raw.to_owned())),
+                Kind::Resources | Kind::Templates => {
+                    member.show.has_resource(own).then(|| plain(own.to_string(), raw.to_owned()))
+                }
                 Kind::Prompts => {
+                    if !member.show.has_prompt(own) {
+                        return None;
+                    }
                     let public = naming.prompt(own);
                     let definition = present::named(raw, &public);
                     Some(plain(public, definition))

@@ -127,7 +127,11 @@ pub(super) fn resource<'m>(core: &Core, index: &Index, uri: &str) -> Result<Way<
         return Err(unknown(core, index, Kind::Resources, uri));
     }
     let at = |seat: usize| Way { seat, target: uri.into(), name: None, entry: None, state: None };
-    match index.fitting(uri)[..] {
+    let shown_of = |mut seats: Vec<usize>| {
+        seats.retain(|seat| core.members[*seat].show.has_resource(uri));
+        seats
+    };
+    match shown_of(index.fitting(uri))[..] {
         [seat] => return Ok(at(seat)),
         [] => {}
         _ => {
@@ -136,11 +140,11 @@ pub(super) fn resource<'m>(core: &Core, index: &Index, uri: &str) -> Result<Way<
             ));
         }
     }
-    if let Some(seat) = core.links.owner(uri) {
+    if let Some(seat) = core.links.owner(uri).filter(|seat| core.members[*seat].show.has_resource(uri)) {
         return Ok(at(seat));
     }
     match index.with_capability("resources")[..] {
-        [seat] => Ok(at(seat)),
+        [seat] if core.members[seat].show.has_resource(uri) => Ok(at(seat)),
         _ => Err(unknown(core, index, Kind::Resources, uri)),
     }
 }

@@ -8,7 +8,7 @@ use super::{
     fake::{Act, Fake, json_answer, stream, tool},
     running::{Running, request, request_of, seat},
 };
-use crate::{bridge::hops::Hops, config::Show, upstream::Upstream};
+use crate::{bridge::hops::Hops, config::Show, glob::Globs, upstream::Upstream};
 
 #[tokio::test]
 async fn a_call_reaches_its_server_under_its_own_name_with_ids_of_ours() {
@@ -105,6 +105,46 @@ async fn prompts_resources_and_completions_find_their_server() {
         )
         .await;
     assert_eq!(b.all("completion/complete").len(), 1);
+}
+
+#[tokio::test]
+async fn prompts_and_resources_that_the_file_hides_are_neither_listed_nor_read() {
+    let fake = Fake::with(json!({"tools": [tool("link")], "prompts": [{"name": "ask"}, {"name": "secret"}],
+        "resources": [{"uri": "file:///open/a"}, {"uri": "file:///closed/b"}],
+        "resourceTemplates": [{"uriTemplate": "file:///open/{+path}"}, {"uriTemplate": "file:///{+path}"}]}));
+    fake.script(|seen| {
+        let link = json!({"content": [{"type": "resource_link", "uri": "file:///closed/c", "name": "l"}]});
+        (seen.method() == "tools/call").then(|| Act::Result(link))
+    });
+    let mut member = seat("f", &fake);
+    member.show.prompts = Some(Globs::new(["*", "!secret"]));
+    member.show.resources = Some(Globs::new(["file:///open/*"]));
+    let running = Running::learned(vec![member]).await;
+    assert_eq!(running.names("prompts/list", "prompts", "name").await, ["f__ask"]);
+    assert_eq!(running.names("resources/list", "resources", "uri").await, ["file:///open/a"]);
+    let templates = running.names("resources/templates/list", "resourceTemplates", "uriTemplate").await;
+    assert_eq!(templates, ["file:///open/{+path}"]);
+    running.ask("tools/call", json!({"name": "f__link"})).await;
+    for uri in ["file:///open/a", "file:///open/of/a/template"] {
+        running.ask("resources/read", json!({"uri": uri})).await;
+        assert_eq!(fake.last("resources/read").body["params"]["uri"], uri);
+    }
+    let refused = [
+        ("prompts/get", json!({"name": "f__secret"})),
+        ("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "f__secret"}, "argument": {}})),
+        ("resources/read", json!({"uri": "file:///closed/b"})),
+        ("resources/read", json!({"uri": "file:///closed/c"})),
+        ("resources/read", json!({"uri": "file:///open/../closed/b"})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/resource", "uri": "file:///{+path}"}, "argument": {}}),
+        ),
+    ];
+    for (method, params) in refused {
+        let (before, answer) = (fake.all(method).len(), running.ask(method, params.clone()).await);
+        assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
+        assert_eq!(fake.all(method).len(), before, "{params}");
+    }
 }
 
 #[tokio::test]
