@@ -66,7 +66,7 @@ impl Gateway {
             to_upstream.nested =
                 Some(self.children(&open(call).guard, caller, Arc::clone(server), peer, &mask));
         }
-        let upstream = caller.route.way(era, open(call).guard.method.as_deref()).await;
+        let upstream = caller.route.way(era, open(call).guard.method.as_deref(), &headers).await;
         let is_own_clock = caller.route.is_builtin() || caller.route.all.is_some();
         let hops = Hops::default();
         let outgoing = Outgoing {
@@ -155,8 +155,11 @@ impl Gateway {
             headers::set_stream_accept(&mut parts.headers);
         }
         let spec = &caller.route.spec;
-        let upstream =
-            if is_document { caller.route.direct() } else { caller.route.way(Era::Legacy, None).await };
+        let upstream = if is_document {
+            caller.route.direct()
+        } else {
+            caller.route.way(Era::Legacy, None, &parts.headers).await
+        };
         let hops = Hops::default();
         let outgoing = Outgoing {
             hops: hops.clone(),

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, uri::PathAndQuery};
+use http::{HeaderMap, Request, Response, uri::PathAndQuery};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -205,10 +205,9 @@ impl Route {
     }
 
     /// Who answers a client of this era that sends this method: the upstream, or what stands before it.
-    pub async fn way(&self, era: Era, method: Option<&str>) -> &Arc<dyn Upstream> {
-        if era == Era::Legacy {
-            self.catalog.before_legacy(&self.upstream).await;
-        }
+    /// `headers` are those that it sends on.
+    pub async fn way(&self, era: Era, method: Option<&str>, headers: &HeaderMap) -> &Arc<dyn Upstream> {
+        self.catalog.before(era, &self.upstream, headers).await;
         self.known_way(era, if method.is_some_and(is_work) { &self.seated } else { &self.open })
     }
 

@@ -116,6 +116,9 @@ impl Default for Caller {
     }
 }
 
+/// Headers that tell one caller from another where the gateway asks for no key of its own.
+const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
+
 /// The tenant of calls without a key.
 pub const LOCAL: &str = "local";
 

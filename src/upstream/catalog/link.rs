@@ -1,5 +1,5 @@
-//! The gateway's own requests to one upstream: builds them, bounds them in time, reads the answers. Owns no
-//! client's credentials. Invariant: every request is recognisable by `User-Agent` and ends within the timeout.
+//! The gateway's own requests to one upstream: builds them, bounds them in time, reads the answers. Keeps no
+//! client's credentials longer than that client's call. Invariant: every request is recognisable by `User-Agent` and ends within the timeout.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    HeaderValue, Method, Request, Response, StatusCode,
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
 };
 use serde_json::{Value, json, value::RawValue};
@@ -108,11 +108,18 @@ pub(super) struct Link {
     upstream: Arc<dyn Upstream>,
     timeout: Duration,
     next_id: AtomicU64,
+    /// Of the call that it asks for.
+    credentials: HeaderMap,
 }
 
 impl Link {
     pub(super) fn new(upstream: Arc<dyn Upstream>, timeout: Duration) -> Self {
-        Self { upstream, timeout, next_id: AtomicU64::new(1) }
+        Self { upstream, timeout, next_id: AtomicU64::new(1), credentials: HeaderMap::new() }
+    }
+
+    /// The same with the credentials of a call.
+    pub(super) fn with(self, credentials: HeaderMap) -> Self {
+        Self { credentials, ..self }
     }
 
     /// The same to each of the servers, if the upstream is several.
@@ -126,7 +133,7 @@ impl Link {
         let id = self.next_id.fetch_add(1, Relaxed).to_string();
         let request = post(peer, method, message(peer, Some(&id), method, params));
         self.bounded(async {
-            let (head, body) = self.upstream.call(request).await?.into_parts();
+            let (head, body) = self.call(request).await?.into_parts();
             judge_status(head.status)?;
             let events = Format::is_sse(&head.headers);
             let Some(message) = answer::read(body, events, &id).await? else {
@@ -193,12 +200,17 @@ impl Link {
                 post(peer, method, message(peer, Some(&id), method, params))
             }
         };
-        Ok(self.upstream.call(request).await?)
+        Ok(self.call(request).await?)
+    }
+
+    async fn call(&self, mut request: Request<Bytes>) -> Result<Response<ResponseBody>, UpstreamError> {
+        request.headers_mut().extend(self.credentials.clone());
+        self.upstream.call(request).await
     }
 
     async fn send(&self, request: Request<Bytes>) -> Result<(), Failure> {
         self.bounded(async {
-            let response = self.upstream.call(request).await?;
+            let response = self.call(request).await?;
             judge_status(response.status())
         })
         .await

@@ -6,6 +6,7 @@
 //! until something is learned the set is empty, and while the upstream is away the last known set stays.
 
 mod answer;
+mod borrowed;
 mod kept;
 mod learned;
 mod link;
@@ -33,10 +34,12 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch::Sender};
 
 use self::{
+    borrowed::Borrowed,
     kept::Kept,
     link::{Failure, Link, Peer},
     pins::Pins,
@@ -77,6 +80,7 @@ pub struct Catalog {
     writing: Mutex<Writing>,
     wake: Notify,
     asking: tokio::sync::Mutex<()>,
+    borrowed: Borrowed,
 }
 
 /// Era and revision, swapped as one.
@@ -133,6 +137,7 @@ impl Catalog {
             }),
             wake: Notify::new(),
             asking: tokio::sync::Mutex::default(),
+            borrowed: Borrowed::new(),
         }
     }
 
@@ -204,8 +209,17 @@ impl Catalog {
         self.found.load().as_ref().is_none_or(|f| f.era == era || f.serves_legacy == Some(true))
     }
 
+    /// Finds out what has to be known before a call of this era can be sent, if it is not known yet. `headers` are the
+    /// call's.
+    pub async fn before(&self, era: Era, upstream: &Arc<dyn Upstream>, headers: &HeaderMap) {
+        self.ask_for(upstream, headers).await;
+        if era == Era::Legacy {
+            self.before_legacy(upstream, headers).await;
+        }
+    }
+
     /// Asks a modern upstream, when the first legacy client comes, whether it serves such clients by itself.
-    pub async fn before_legacy(&self, upstream: &Arc<dyn Upstream>) {
+    async fn before_legacy(&self, upstream: &Arc<dyn Upstream>, headers: &HeaderMap) {
         let unknown = |f: &Arc<Found>| f.era == Era::Modern && f.serves_legacy.is_none();
         // A revision that the configuration fixes ends the asking.
         if self.fixed.is_some() || !self.found.load().as_ref().is_some_and(unknown) {
@@ -213,7 +227,10 @@ impl Catalog {
         }
         let _one_at_a_time = self.asking.lock().await;
         let Some(found) = self.found.load_full().filter(unknown) else { return };
-        let link = Link::new(Arc::clone(upstream), self.timeout);
+        let mut link = Link::new(Arc::clone(upstream), self.timeout);
+        if matches!(self.writing().status, Status::Unauthorized) {
+            link = link.with(borrowed::credentials(headers));
+        }
         let serves_legacy = Some(probe::serves_legacy(&link).await);
         self.found.store(Some(Arc::new(Found { serves_legacy, ..Found::clone(&found) })));
     }
@@ -233,6 +250,7 @@ impl Catalog {
     /// Asks for a new look at the upstream soon: something that passed by suggests that the tools changed. May
     /// be called as often as wanted: at most one look a second follows.
     pub fn nudge(&self) {
+        self.borrowed.doubt();
         self.wake.notify_one();
     }
 

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Shortest time between two looks at the upstream.
-const MIN_GAP: Duration = Duration::from_secs(1);
+pub(super) const MIN_GAP: Duration = Duration::from_secs(1);
 /// Longest pause between tries while the upstream is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Pause while the upstream refuses the gateway itself: only its operator can change that.
@@ -40,7 +40,7 @@ const UNWATCHED_POLL: Duration = Duration::from_secs(30);
 const LONGEST_TTL: Duration = Duration::from_secs(3_600);
 /// How long an era that was found is taken for granted. A server without sessions, or a modern one, may learn the other
 /// era without anything failing.
-const ERA_HOLDS: Duration = Duration::from_secs(3_600);
+pub(super) const ERA_HOLDS: Duration = Duration::from_secs(3_600);
 /// Longest pause between tries to start an upstream that sleeps.
 const LONGEST_SLEEPER_PAUSE: Duration = Duration::from_secs(300);
 /// Shortest time between two looks at an upstream that sleeps: each may start it.
@@ -48,7 +48,7 @@ const SLEEPER_GAP: Duration = Duration::from_secs(10);
 /// How often the pins are looked at while tools are withheld.
 const PINS_POLL: Duration = Duration::from_secs(2);
 /// How long the end of the own session may take.
-const GOODBYE: Duration = Duration::from_secs(1);
+pub(super) const GOODBYE: Duration = Duration::from_secs(1);
 
 impl Catalog {
     /// Learns and keeps learning until `stop`; then ends the gateway's own session at the upstream, within 1 s.

@@ -20,11 +20,8 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         headers::{METHOD_HEADER, NAME_HEADER},
     },
-    upstream::{Caller, ClientSession, ForwardPath, Upstream},
+    upstream::{CREDENTIALS, Caller, ClientSession, ForwardPath, Upstream},
 };
-
-/// Headers that tell one caller from another where the gateway asks for no key of its own.
-const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
 
 /// See the module.
 #[derive(Clone)]

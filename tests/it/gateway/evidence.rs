@@ -1,7 +1,6 @@
 //! What calls show of a server reaches what is known of it: also of one of several, of one under other names, and where the
 //! gateway has not been let in or has not reached it.
 
-use crate::support::free::free;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
@@ -12,7 +11,8 @@ use super::{
     modern, modern_tool, request, tool,
 };
 use crate::support::{
-    fake::{Fake, Speaks, default_tools, error, mcp, result, strict},
+    fake::{Fake, Speaks, default_tools, error, mcp, result, status, strict},
+    free::free,
     process::{Answer, Gateway},
     soon, until,
 };
@@ -210,6 +210,25 @@ async fn a_revision_that_is_fixed_counts_where_the_gateway_is_not_let_in() {
     let answer = gate.call(modern(theirs, "tools/call", Some("add")), modern_tool(1, "add", "{}")).await;
     assert_eq!((answer.status, &answer.json()["result"]["resultType"]), (200, &json!("complete")));
     assert!(fake.calls().iter().all(|seen| seen.header("authorization") == Some("Bearer theirs")));
+}
+
+/// Servers whose clients log in by OAuth refuse the gateway itself.
+#[tokio::test]
+async fn a_server_that_lets_only_its_clients_in_is_translated_for() {
+    let fake = Fake::speaking(Speaks::OnlyWithCredentials, |seen| async move {
+        if seen.header("authorization") == Some("Bearer theirs") { strict(&seen) } else { status(401) }
+    })
+    .await;
+    let gate = Gateway::before(&fake.url(), "auth.mode = \"passthrough\"").await;
+    gate.ready_until("a refusal", |r| r["upstreams"]["files"]["state"] == "unauthorized").await;
+    let call = async |token: Option<&str>| {
+        let request = token.into_iter().fold(gate.request(), |r, token| r.header("authorization", token));
+        gate.call(modern(request, "tools/call", Some("add")), modern_tool(1, "add", "{}")).await
+    };
+    assert_eq!(call(None).await.status, 401, "as the server said it");
+    let answer = call(Some("Bearer theirs")).await;
+    assert_eq!((answer.status, &answer.json()["result"]["resultType"]), (200, &json!("complete")));
+    assert_eq!(gate.recorded(2).await[1]["bridged"], true);
 }
 
 #[tokio::test]

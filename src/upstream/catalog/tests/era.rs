@@ -36,6 +36,44 @@ async fn an_era_is_asked_for_again_when_it_is_old() {
     running.end().await;
 }
 
+/// As servers do whose clients log in by OAuth.
+#[tokio::test]
+async fn one_that_refuses_the_gateway_is_asked_with_what_a_call_brings() {
+    let (peer, grown) = (Peer::telling(&["t"]), Arc::new(AtomicBool::new(false)));
+    let is_grown = Arc::clone(&grown);
+    let server = Server::start(move |seen| match seen.header("authorization") {
+        Some("Bearer theirs") if is_grown.load(SeqCst) => peer.modern(seen),
+        Some("Bearer theirs") => peer.legacy(seen),
+        _ => empty(401),
+    })
+    .await;
+    let running = Running::of(&server);
+    let catalog = &running.catalog;
+    until("a refusal", || matches!(catalog.state(), State::Unauthorized { .. })).await;
+    let call = async |token: Option<&'static str>| {
+        let token = token.map(|t| (http::header::AUTHORIZATION, http::HeaderValue::from_static(t)));
+        catalog.before(Era::Modern, &running.upstream, &token.into_iter().collect()).await;
+        catalog.era()
+    };
+    assert_eq!((call(None).await, call(Some("Bearer wrong")).await), (None, None));
+    assert_eq!(call(Some("Bearer theirs")).await, Some(Era::Legacy));
+    assert_eq!(server.count("initialize"), 1);
+    until("its session has ended", || server.all().iter().any(|seen| seen.verb == Method::DELETE)).await;
+    // Nothing speaks against it.
+    grown.store(true, SeqCst);
+    let asked = server.count("server/discover");
+    assert_eq!(
+        (call(Some("Bearer theirs")).await, server.count("server/discover")),
+        (Some(Era::Legacy), asked)
+    );
+    for (token, era) in [("Bearer wrong", Era::Legacy), ("Bearer theirs", Era::Modern)] {
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        catalog.nudge();
+        assert_eq!(call(Some(token)).await, Some(era), "{token}");
+    }
+    running.end().await;
+}
+
 #[tokio::test]
 async fn a_fixed_era_is_known_before_anybody_has_asked() {
     let store = Store::open(None, 1 << 20).expect("in memory");

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::Method;
+use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -559,7 +559,7 @@ async fn a_server_held_to_the_modern_era_is_not_asked_for_legacy_clients() {
         let server = both().await;
         let running = Running::on(server.address, protocol, Duration::from_secs(10));
         running.knows(&["t"]).await;
-        running.catalog.before_legacy(&running.upstream).await;
+        running.catalog.before(Era::Legacy, &running.upstream, &HeaderMap::new()).await;
         assert_eq!(running.catalog.speaks(Era::Legacy), serves_legacy, "{protocol:?}");
         assert!(running.catalog.speaks(Era::Modern));
         running.end().await;
