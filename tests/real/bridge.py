@@ -9,7 +9,7 @@ import bridge_rules
 import bridge_slice
 import matrix
 from bridge_places import ALL, MEMBERS, SERVERS, place
-from bridge_plans import COMPLETED, MODERN, SAYS
+from bridge_plans import COMPLETED, MODERN, NEWS, SAYS
 from bridge_rules import SSE, lacks, revision_of
 from harness import Failed, check
 
@@ -54,7 +54,8 @@ def judge_step(kind, seen, lacking):
 def judge(seen, client, mode, server):
     """What was seen as {step: why it was not right, or None}."""
     cell, translated, rule = {}, translates(mode, server.name), rules(client, mode, server.name)
-    cell["connect"] = None if seen["protocol"] == revision_of(mode) else f"protocol {seen['protocol']}"
+    agreed = revision_of(mode) if translated else server.held or revision_of(mode)
+    cell["connect"] = None if seen["protocol"] == agreed else f"protocol {seen['protocol']}"
     wanted = {tool for step, (tool, _) in server.extra.items() if not lacks(step.split(" ")[0], mode, translated)}
     cell["list"] = None if wanted <= set(seen["tools"]) else f"not listed: {sorted(wanted - set(seen['tools']))}"
     cell["pages"] = None if seen["pages"] == server.pages else f"{seen['pages']} instead of {server.pages}"
@@ -71,9 +72,23 @@ def judge(seen, client, mode, server):
     cell["completion"] = None if COMPLETED & set(seen["completion"]) else f"came: {seen['completion']}"
     if "task" in seen:
         cell["task"] = judge_task(seen["task"], translated)
-    if server.notices:
-        missing = set(server.notices["wanted"]) - set(seen["notices"])
-        cell["notices"] = f"did not come: {sorted(missing)}" if missing else None
+    return {**cell, **judge_news(seen, server.notices["rounds"])}
+
+
+def judge_news(seen, rounds):
+    """Whether each round gave what it should and nothing else, and the list has the tool that was added last."""
+    cell = dict.fromkeys(NEWS.values())
+    added = {}
+    for number, (wanted, came) in enumerate(zip(rounds, seen["notices"])):
+        for kind in set(wanted["wanted"]) - set(came["heard"]):
+            cell[NEWS[kind]] = f"{kind} did not come in round {number}"
+        for kind in set(wanted["without"]) & set(came["heard"]):
+            cell[NEWS[kind]] = f"{kind} came in round {number}"
+        texts = zip(wanted["calls"], came["texts"])
+        added.update({tool: text for (tool, _), text in texts if tool.endswith("change")})
+    missing = {tool.removesuffix("change") + name for tool, name in added.items()} - set(seen["after"])
+    if missing:
+        cell["list change"] = f"not listed after it: {sorted(missing)}"
     return cell
 
 
@@ -87,7 +102,7 @@ def judge_task(seen, translated):
 def walk(bench, client, mode, name):
     def test():
         cells = bench.cells
-        server = place(bench, name)
+        server = place(bench, name, translates(mode, name))
         try:
             cell = cells[client, mode, name] = judge(walk_of(bench, client, mode, server), client, mode, server)
         except Failed as failure:

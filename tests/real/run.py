@@ -68,8 +68,8 @@ class Bench:
             self._made[key] = make()
         return self._made[key]
 
-    def server(self, name, way=None):
-        return self.once(("server", name, way), lambda: upstreams.start(self, name, way))
+    def server(self, name, way=None, revision=None):
+        return self.once(("server", name, way, revision), lambda: upstreams.start(self, name, way, revision))
 
     @property
     def tls(self):
