@@ -28,6 +28,12 @@ ALL = "all"
 MEMBERS = {"everything": LEGACY, "python": MODERN, "typescript": LEGACY, "rmcp": MODERN, "memory": LEGACY}
 
 
+def held(name):
+    """The one legacy revision of the server, if it has but one."""
+    revision = SERVERS[name][2] if name != ALL else None
+    return revision if revision in HELD else None
+
+
 class Place(upstreams.Server):
     """A server behind one of the gateways, with its plan for a client that is translated for or not."""
 
@@ -44,12 +50,6 @@ class Place(upstreams.Server):
     def read(self):
         """(a URI, what reading it gives)"""
         return READS[self.kind]
-
-    @property
-    def held(self):
-        """The one legacy revision of the server, if it has but one."""
-        revision = SERVERS[self.name][2] if self.name != ALL else None
-        return revision if revision in HELD else None
 
     @property
     def notices(self):
@@ -84,10 +84,10 @@ def events_of(bench, name):
 
 def server(bench, name):
     """The process of a server that is not started by the gateway."""
-    kind, transport, revision = SERVERS[name]
+    kind, transport, _ = SERVERS[name]
     if name == "everything-sse":
         return http_sse.server(bench)
-    return bench.server(kind, "sse" if transport == "HTTP+SSE" else None, revision if revision in HELD else None)
+    return bench.server(kind, "sse" if transport == "HTTP+SSE" else None, held(name))
 
 
 def upstream(bench, name):
@@ -97,8 +97,8 @@ def upstream(bench, name):
         return [NODE, upstreams.EVERYTHING, "stdio"], ""
     protocol = {"everything": "", "everything-sse": 'protocol = "sse"'}.get(name, f'protocol = "{revision}"')
     if transport == "stdio":
-        held = [revision] if revision in HELD else []
-        return [*upstreams.ours(bench, kind), "stdio", events_of(bench, name), *held], protocol
+        words = [held(name)] if held(name) else []
+        return [*upstreams.ours(bench, kind), "stdio", events_of(bench, name), *words], protocol
     return server(bench, name).url, protocol
 
 
