@@ -48,8 +48,10 @@ REST = """
 - Tasks of the other SDKs: they have none of 2026-07-28.
 - `everything`: its list of tools changes only while a session begins, so the list that changes is that of its resources. Its log lines
   belong to no call: a modern client, whose log lines all belong to one, hears those that come while a call is open.
-- Of `everything` as one of several: roots and pages to open, which are at `PATH/NAME` alone; changes of its lists and log lines, which are
-  those of one session ([bridge.md](bridge.md)). `memory` and the built-in tools have nothing to subscribe to and no lists that change.
+- Of `everything` as one of several: roots and pages to open, which are at `PATH/NAME` alone; the change of its list, which only the
+  session sees that made it; its log lines, which belong to no call ([bridge.md](bridge.md)). `memory` and the built-in tools have nothing
+  to subscribe to and no lists that change.
+- A second page of several as one: a page of theirs has 1,000 entries, and they have fewer.
 """
 
 
