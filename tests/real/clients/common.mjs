@@ -95,7 +95,8 @@ export async function runPlan(client, callTool, plan, protocol, notices, page) {
     echo: toolText(await call(plan.echo)),
   };
   if (plan.slow) Object.assign(seen, {
-    counted: toolText(await call(plan.progress, { onprogress: p => progress.push([p.progress, p.total]) })),
+    // What has no total is the SDK's own report, of a question that the server asked meanwhile.
+    counted: toolText(await call(plan.progress, { onprogress: p => p.total !== undefined && progress.push([p.progress, p.total]) })),
     progress,
     cancelled: await cancelledCall(callTool, plan.slow),
     echo_after: toolText(await call(plan.echo)),

@@ -14,8 +14,8 @@ use rmcp::{
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest,
         GetTaskParams, LoggingLevel, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-        ReadResourceRequestParams, ServerNotification, ServerResult, SetLevelRequestParams,
-        SubscribeRequestParams, SubscriptionFilter,
+        ReadResourceRequestParams, ServerNotification, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter,
     },
     service::{PeerRequestOptions, RequestHandle, RunningService, Subscription},
     transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
@@ -95,11 +95,9 @@ fn text(result: &CallToolResult) -> String {
     result.content.iter().filter_map(|part| part.as_text()).map(|part| part.text.as_str()).collect()
 }
 
-async fn finish(handle: RequestHandle<RoleClient>) -> Result<String, Failure> {
-    match handle.await_response().await? {
-        ServerResult::CallToolResult(result) => Ok(text(&result)),
-        other => Err(format!("not a tool result: {other:?}").into()),
-    }
+/// Calls a tool to its end, with answers to what the server asks meanwhile.
+async fn said(client: &RunningService<RoleClient, Handler>, call: &Value) -> Result<String, Failure> {
+    Ok(text(&client.call_tool(params_of(call)?).await?))
 }
 
 async fn run(arguments: Arguments) -> Result<Value, Failure> {
@@ -116,12 +114,12 @@ async fn run(arguments: Arguments) -> Result<Value, Failure> {
     let info = peer.peer_info().ok_or("the server did not say who it is")?;
     let server = info.server_info.as_ref().map(|about| about.name.as_str());
     let pages = pages_of(peer).await?;
-    let echo = finish(start(peer, &plan["echo"]).await?).await?;
+    let echo = said(&client, &plan["echo"]).await?;
     let mut seen = json!({
         "protocol": info.protocol_version.as_str(), "server": server, "pages": pages.len(), "tools": pages.concat(), "echo": echo,
     });
     if plan.get("slow").is_some() {
-        walk_long_calls(peer, plan, &mut progress, &mut seen).await?;
+        walk_long_calls(&client, plan, &mut progress, &mut seen).await?;
     }
     if let Some(extra) = plan.get("extra").and_then(Value::as_object) {
         let mut steps = serde_json::Map::new();
@@ -288,24 +286,24 @@ async fn one_call(client: &RunningService<RoleClient, Handler>, call: &Value) ->
 
 /// Progress, a cancelled call, and a call after it.
 async fn walk_long_calls(
-    peer: &Peer<RoleClient>,
+    client: &RunningService<RoleClient, Handler>,
     plan: &Value,
     progress: &mut mpsc::UnboundedReceiver<ProgressNotificationParam>,
     seen: &mut Value,
 ) -> Result<(), Failure> {
-    seen["counted"] = finish(start(peer, &plan["progress"]).await?).await?.into();
+    seen["counted"] = said(client, &plan["progress"]).await?.into();
     let mut reported = Vec::new();
     while let Ok(Some(step)) = tokio::time::timeout(QUIET, progress.recv()).await {
         reported.push(json!([step.progress, step.total]));
     }
     seen["progress"] = reported.into();
 
-    let waiting = start(peer, &plan["slow"]).await?;
+    let waiting = start(client.peer(), &plan["slow"]).await?;
     tokio::time::timeout(WAIT, progress.recv()).await?.ok_or("no progress from the slow call")?;
     waiting.cancel(Some("enough".to_owned())).await?;
     seen["cancelled"] = true.into();
 
-    seen["echo_after"] = finish(start(peer, &plan["echo"]).await?).await?.into();
+    seen["echo_after"] = said(client, &plan["echo"]).await?.into();
     Ok(())
 }
 
