@@ -19,29 +19,39 @@ HEAD = """# The matrix
 Real clients in front of real servers, through the gateway. Written by `tests/matrix`; do not edit.
 
 A cell is one walk: connect, list (of two pages, where the server has two: all but `everything`), call, structured result, error
-result, progress, cancel, elicitation, a page to open, sampling, roots, a resource, a prompt, a completion; except with `everything`
-a subscribed resource that changes, a list that changes and a log line; between the Rust SDK's client and server a task, which
+result, progress, cancel, elicitation, a page to open, sampling, roots, a resource, a prompt, a completion, a resource that
+was subscribed to and changes, a list that changes (and has the new tool when it is read again), and log lines (those below the level
+that the client wants do not come, others do); between the Rust SDK's client and server a task, which
 is one between ends of one era, and a plain call where the gateway translates. Every server is alone at `/mcp/NAME`, for clients of
 HTTP+SSE at `/sse/NAME`. The last column is all of them as one at `/mcp`: `everything` (HTTP, legacy), Python and Rust (HTTP, 2026-07-28),
-TypeScript (HTTP, 2025-11-25), `memory` (stdio, legacy) and the built-in tools; there results and questions are walked on each
+TypeScript (HTTP, 2025-11-25), `memory` (stdio, legacy) and the built-in tools; there results, questions and news are walked on each
 member that has them, the rest on one; the members' lists are read page by page and shown as one page.
 
 - **ok**: every step did what is expected of it, and the gateway translated between the eras. In the last column it does so
   where client and member differ, and for legacy clients always.
-- ok: the same, and nothing was translated, because client and server speak one era. The revision is then what these two agree on, and not
-  the column's. Between HTTP+SSE and the other transports the gateway goes between in either case.
+- ok: the same, and nothing was translated, because client and server speak one era. The servers of 2024-11-05, 2025-03-26 and 2025-06-18
+  speak no other legacy revision, so client and server agree on the column's, which is checked; before the servers of 2025-11-25 they
+  agree on the client's. Between HTTP+SSE and the other transports the gateway goes between in either case.
 - a number: a step is impossible by the rule of that number below, and does what the rule says instead.
 
-Servers that speak both eras are held to one revision by `protocol`. The journal of both gateways is checked after the walks: `bridged` is
+Servers that speak both eras are held to one by `protocol`. The journal of both gateways is checked after the walks: `bridged` is
 true for the tool calls that were translated and for no other, no translated call is a failure of a server, and the hash chain holds.
 """
 
 REST = """
 ## Not in the table
 
-- Older revisions are asked for by one client alone, through a constant of its SDK.
-- `tools/list_changed` of all as one: no list changes here. Tasks of the other SDKs: they have none of 2026-07-28.
-- Roots and pages to open of `everything` as one of several: such tools are at `PATH/NAME` alone ([bridge.md](bridge.md)).
+- Older revisions are asked for by one client alone, through a constant of its SDK. The servers are held to one by an option of their
+  SDK (TypeScript 2, Rust), by its constants (Python) or by the answer to `initialize` (`everything`, which is on the TypeScript SDK 1).
+- Servers over HTTP+SSE of the TypeScript SDK 2 and the Rust SDK: these SDKs have no such transport. Other servers of 2024-11-05: over
+  stdio it is the later revisions' transport, and over HTTP there was none but HTTP+SSE.
+- Tasks of the other SDKs: they have none of 2026-07-28.
+- `everything`: its list of tools changes only while a session begins, so the list that changes is that of its resources. Its log lines
+  belong to no call: a modern client, whose log lines all belong to one, hears those that come while a call is open.
+- Of `everything` as one of several: roots and pages to open, which are at `PATH/NAME` alone; the change of its list, which only the
+  session sees that made it; its log lines, which belong to no call ([bridge.md](bridge.md)). `memory` and the built-in tools have nothing
+  to subscribe to and no lists that change.
+- A second page of several as one: a page of theirs has 1,000 entries, and they have fewer.
 """
 
 

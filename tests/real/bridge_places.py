@@ -5,11 +5,12 @@ Owns the two gateways, and what each place has for a walk. Servers that speak bo
 """
 import http_sse
 import upstreams
-from bridge_plans import EVERYTHING, LEGACY, MODERN, OLDEST, READS, SERVER_PROMPTS, STEPS, notices_of, steps_of
+from bridge_plans import EVERYTHING, LEGACY, MODERN, OLDEST, READS, SERVER_PROMPTS, STEPS, WATCHED, rounds_of, steps_of
 from calls import PREFIX
 from gateway import Gateway
-from harness import HERE, NODE, PYTHON2, http, wait_until
+from harness import HERE, NODE, http, wait_until
 
+REVISIONS = {"2025-03-26": "0326", "2025-06-18": "0618", LEGACY: "old", MODERN: "new"}
 # server: (its SDK or kind, its transport, the revision it is spoken to in)
 SERVERS = {
     "everything": ("everything", "HTTP", LEGACY),
@@ -17,28 +18,28 @@ SERVERS = {
     "everything-stdio": ("everything", "stdio", LEGACY),
     "everything-sse": ("everything", "HTTP+SSE", LEGACY),
     "python-sse": ("python", "HTTP+SSE", OLDEST),
-    "python-old": ("python", "HTTP", LEGACY),
-    "typescript-old": ("typescript", "HTTP", LEGACY),
-    "typescript-0618": ("typescript", "HTTP", "2025-06-18"),
-    "rmcp-old": ("rmcp", "HTTP", LEGACY),
-    "rmcp-stdio": ("rmcp", "stdio", LEGACY),
-    "python-new": ("python", "HTTP", MODERN),
-    "python-stdio": ("python", "stdio", MODERN),
-    "typescript-new": ("typescript", "HTTP", MODERN),
-    "rmcp-new": ("rmcp", "HTTP", MODERN),
-    "rmcp-stdio-new": ("rmcp", "stdio", MODERN),
+    **{f"{kind}{way}-{short}": (kind, transport, revision) for revision, short in REVISIONS.items()
+       for kind in ("python", "typescript", "rmcp") for transport, way in (("HTTP", ""), ("stdio", "-stdio"))},
 }
+# Servers of these revisions speak no other legacy one, so that clients of newer ones agree on them.
+HELD = (OLDEST, "2025-03-26", "2025-06-18")
 ALL = "all"
 # What each member of `all` speaks; the built-in tools speak what they are asked in.
 MEMBERS = {"everything": LEGACY, "python": MODERN, "typescript": LEGACY, "rmcp": MODERN, "memory": LEGACY}
 
 
-class Place(upstreams.Server):
-    """A server behind one of the gateways, with its plan."""
+def held(name):
+    """The one legacy revision of the server, if it has but one."""
+    revision = SERVERS[name][2] if name != ALL else None
+    return revision if revision in HELD else None
 
-    def __init__(self, name, kind, url, events, extra):
+
+class Place(upstreams.Server):
+    """A server behind one of the gateways, with its plan for a client that is translated for or not."""
+
+    def __init__(self, name, kind, url, events, extra, translated):
         super().__init__(name, url, True, events)
-        self.kind, self.extra = kind, extra
+        self.kind, self.extra, self.translated = kind, extra, translated
 
     @property
     def pages(self):
@@ -52,10 +53,14 @@ class Place(upstreams.Server):
 
     @property
     def notices(self):
-        """Several as one say that a list changed when theirs did, which it does not here."""
-        if self.name == ALL:
-            return {**notices_of(self.kind), "change": ["typescript__change", {}], "wanted": ["message", "resources/updated"]}
-        return notices_of(self.kind) if self.kind != "everything" else None
+        """What is subscribed to, and the rounds of changes."""
+        if self.name != ALL:
+            return {"uris": [WATCHED[self.kind]], "rounds": rounds_of(self.kind, self.translated)}
+        rounds = [one for kind in ("python", "typescript", "rmcp") for one in rounds_of(kind, True, f"{kind}__")]
+        # Its lists and its log lines are of sessions, which several as one do not share.
+        toggle = ["everything__toggle-subscriber-updates", {}]
+        rounds += [{"level": "error", "calls": [toggle], "wanted": wanted, "without": []} for wanted in (["resources/updated"], [])]
+        return {"uris": list(WATCHED.values()), "rounds": rounds}
 
     @property
     def sse_url(self):
@@ -68,42 +73,38 @@ class Place(upstreams.Server):
         if self.name == ALL:
             plan = prefixed("python", plan)
             prompt, completion = ([f"typescript__{name}", *rest] for name, *rest in (prompt, completion))
-        more = {"notices": self.notices} if self.notices else {}
-        if self.kind == "rmcp":
-            more["task"] = ["later", {}]
-        return {**plan, "extra": self.extra, "read": self.read[0], "prompt": prompt, "completion": completion, **more}, tag
+        more = {"task": ["later", {}]} if self.kind == "rmcp" else {}
+        return {**plan, "extra": self.extra, "read": self.read[0], "prompt": prompt, "completion": completion,
+                "notices": self.notices, **more}, tag
 
 
 def events_of(bench, name):
     return bench.stack.work / f"{name}.events"
 
 
+def server(bench, name):
+    """The process of a server that is not started by the gateway."""
+    kind, transport, _ = SERVERS[name]
+    if name == "everything-sse":
+        return http_sse.server(bench)
+    return bench.server(kind, "sse" if transport == "HTTP+SSE" else None, held(name))
+
+
+def upstream(bench, name):
+    """What the gateway is told of a server: where it is, and what it speaks."""
+    kind, transport, revision = SERVERS[name]
+    if name == "everything-stdio":
+        return [NODE, upstreams.EVERYTHING, "stdio"], ""
+    protocol = {"everything": "", "everything-sse": 'protocol = "sse"'}.get(name, f'protocol = "{revision}"')
+    if transport == "stdio":
+        words = [held(name)] if held(name) else []
+        return [*upstreams.ours(bench, kind), "stdio", events_of(bench, name), *words], protocol
+    return server(bench, name).url, protocol
+
+
 def gateway(bench):
     """One gateway with every server, each alone at /mcp/NAME."""
-    def url(kind, protocol, way=None):
-        return bench.server(kind, way).url, f'protocol = "{protocol}"'
-
-    def command(name, *words, protocol):
-        return [*words, "stdio", events_of(bench, name)], f'protocol = "{protocol}"'
-
-    python = [PYTHON2, HERE / "servers/py_server.py"]
-    return Gateway(bench, "bridge", {
-        "everything": (bench.server("everything").url, ""),
-        "everything-0326": url("everything", "2025-03-26"),
-        "everything-stdio": ([NODE, upstreams.EVERYTHING, "stdio"], ""),
-        "everything-sse": (http_sse.server(bench).url, 'protocol = "sse"'),
-        "python-sse": url("python", OLDEST, "sse"),
-        "python-old": url("python", LEGACY),
-        "typescript-old": url("typescript", LEGACY),
-        "typescript-0618": url("typescript", "2025-06-18"),
-        "rmcp-old": url("rmcp", LEGACY),
-        "rmcp-stdio": command("rmcp-stdio", bench.rmcp_server, protocol=LEGACY),
-        "python-new": url("python", MODERN),
-        "python-stdio": command("python-stdio", *python, protocol=MODERN),
-        "typescript-new": url("typescript", MODERN),
-        "rmcp-new": url("rmcp", MODERN),
-        "rmcp-stdio-new": command("rmcp-stdio-new", bench.rmcp_server, protocol=MODERN),
-    })
+    return Gateway(bench, "bridge", {name: upstream(bench, name) for name in SERVERS})
 
 
 def aggregate(bench):
@@ -144,16 +145,16 @@ def listed(url):
     return all(f'"{member}__' in text for member in MEMBERS)
 
 
-def place(bench, name):
+def place(bench, name, translated):
     """What a client has before it."""
     if name == ALL:
         whole = bench.once("bridge-all", lambda: aggregate(bench))
         bench.once("bridge-all lists", lambda: wait_until("lists of all members", lambda: listed(whole.url)))
-        return Place(name, "typescript", whole.url, bench.server("python").events, steps_of_all())
+        return Place(name, "typescript", whole.url, bench.server("python").events, steps_of_all(), translated)
     one = bench.once("bridge", lambda: gateway(bench))
     kind, transport, revision = SERVERS[name]
     if transport == "stdio":
         events = None if kind == "everything" else events_of(bench, name)
     else:
-        events = bench.server(kind, "sse" if name == "python-sse" else None).events
-    return Place(name, kind, f"{one.url}/{name}", events, steps_of(kind, revision))
+        events = server(bench, name).events
+    return Place(name, kind, f"{one.url}/{name}", events, steps_of(kind, revision), translated)

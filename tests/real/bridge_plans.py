@@ -57,9 +57,31 @@ SERVER_PROMPTS = {
     "everything": (["args-prompt", {"city": "Paris"}], ["completable-prompt", "department", "E"]),
 }
 COMPLETED = {"paris", "Engineering"}
-WATCHED = {"python": "test://python/watched", "typescript": "test://watched-resource", "rmcp": "test://rust/watched"}
+WATCHED = {"python": "test://python/watched", "typescript": "test://watched-resource", "rmcp": "test://rust/watched",
+           "everything": "demo://resource/dynamic/text/2"}
+# What a notice is called in a cell.
+NEWS = {"resources/updated": "subscription", "tools/list_changed": "list change", "resources/list_changed": "list change",
+        "message": "log level"}
 
 
-def notices_of(kind):
-    """What is subscribed to, what changes it, and what the client must hear of it."""
-    return {"uri": WATCHED[kind], "change": ["change", {}], "wanted": ["message", "resources/updated", "tools/list_changed"]}
+def rounds_of(kind, translated, prefix=""):
+    """What lets the server tell of something at a log level, what the client must hear of it, and what it must not."""
+    def one(level, calls, wanted, without=()):
+        named = [[prefix + tool, args] for tool, args in calls]
+        return {"level": level, "calls": named, "wanted": list(wanted), "without": list(without)}
+
+    if kind != "everything":
+        changed = ("resources/updated", "tools/list_changed")
+        return [one("error", [["change", {}]], changed, ["message"]), one("info", [["change", {}]], [*changed, "message"])]
+    added = ["gzip-file-as-resource", {"name": "walk.gz", "data": "data:text/plain,hello"}]
+    updates, logging = ["toggle-subscriber-updates", {}], ["toggle-simulated-logging", {}]
+    # Its log lines belong to no call and come every five seconds: a modern client hears those that come while it has a call open.
+    open_call = [["trigger-long-running-operation", {"duration": 5.5, "steps": 1}]] if translated else []
+    return [
+        # It logs each subscription, at `info`.
+        one("error", [["echo", {"message": "hi"}]], [], ["message"]),
+        one("error", [updates], ["resources/updated"]),
+        one("error", [added], ["resources/list_changed"]),
+        one("debug", [logging, *open_call], ["message"]),
+        one("error", [logging, updates], []),
+    ]

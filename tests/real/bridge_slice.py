@@ -1,4 +1,4 @@
-"""The part of the table that every run walks: pairs of what a client is and what a server is.
+"""The part of the table that every run walks: pairs of what a client is and what a server is; and the part of a shard.
 
 Invariant: the same choice in every run, in which every SDK and every revision of a client meets every SDK, revision and
 transport of a server, and every row and every column is walked.
@@ -23,3 +23,11 @@ def of(cells, translates):
         missing -= pairs(best)
         chosen.add(best)
     return [cell for cell in cells if cell in chosen]
+
+
+def takes(shard, name):
+    """Whether this process walks a column; `shard` is I/N, or None in a process that walks all."""
+    if shard is None:
+        return True
+    index, count = map(int, shard.split("/"))
+    return [*SERVERS, ALL].index(name) % count == index

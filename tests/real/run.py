@@ -21,6 +21,7 @@ import all_as_one
 import bad_neighbours
 import bridge
 import bridge_page
+import bridge_shards
 import builtin
 import collector
 import conformance
@@ -59,6 +60,7 @@ class Bench:
         self.walked = {}
         self.cells = {}
         self.whole_matrix = options.table or options.write_matrix
+        self.shard = options.shard
         self.conformance = {}
         self.whole_conformance = options.write_conformance
         self._made = {}
@@ -68,8 +70,8 @@ class Bench:
             self._made[key] = make()
         return self._made[key]
 
-    def server(self, name, way=None):
-        return self.once(("server", name, way), lambda: upstreams.start(self, name, way))
+    def server(self, name, way=None, revision=None):
+        return self.once(("server", name, way, revision), lambda: upstreams.start(self, name, way, revision))
 
     @property
     def tls(self):
@@ -105,8 +107,8 @@ def here(bench, chosen, options):
         found = [one(name, test) for _, name, test in chosen]
     finally:
         bench.stack.close()
-    if options.write_matrix:
-        bridge_page.write(bench.cells)
+    if options.cells:
+        bridge_shards.leave(bench.cells, options.cells)
     if options.write_conformance:
         conformance_page.write(bench.conformance)
     if any(verdict == "failed" for verdict, *_ in found):
@@ -124,6 +126,8 @@ def main():
     parser.add_argument("--table", action="store_true", help="let `bridge` walk every cell, and not a slice")
     parser.add_argument("--write-matrix", action="store_true", help="the same, and write docs/matrix.md from it")
     parser.add_argument("--write-conformance", action="store_true", help="write docs/conformance.md from those of `conformance-bridge`")
+    parser.add_argument("--shard", help="I/N: of the table's columns walk each Nth, from the Ith on")
+    parser.add_argument("--cells", help="leave what the walks of the table saw in this file")
     parser.add_argument("--list", action="store_true", help="print the tests' names only")
     parser.add_argument("--jobs", type=int, default=3, help="how many modules run at a time; with 1 a line comes as each test ends")
     parser.add_argument("--module", help="only this module, in this process")
@@ -140,7 +144,10 @@ def main():
     if options.list:
         print("\n".join(name for _, name, _ in chosen))
         return 0
-    if options.jobs > 1 and len(modules) > 1 and not (options.write_matrix or options.write_conformance):
+    if options.write_matrix and not options.shard:
+        shutil.rmtree(bench.stack.work)
+        found = bridge_shards.run(sys.argv[1:], options.jobs)
+    elif options.jobs > 1 and len(modules) > 1 and not options.write_conformance:
         shutil.rmtree(bench.stack.work)
         found = jobs.run(modules, sys.argv[1:], options.jobs)
     else:

@@ -31,19 +31,28 @@ class Server:
         return next((event for event, seen in map(str.split, lines) if seen == tag and event != "start"), None)
 
 
-def start(bench, name, way=None):
-    """Starts the server `name`, over HTTP+SSE if `way` says so."""
+def start(bench, name, way=None, revision=None):
+    """Starts the server `name`, over HTTP+SSE if `way` says so, and of one legacy revision alone if `revision` does."""
     stack, (port,) = bench.stack, free_ports(1)
     events = None if name == "everything" else stack.work / f"{name}-{port}.events"
-    commands = {
-        "everything": [NODE, EVERYTHING, "streamableHttp"],
-        "python": [PYTHON2, HERE / "servers/py_server.py", port, events],
-        "typescript": [NODE, HERE / "servers/ts_server.mjs", port, events],
-        "rmcp": [bench.rmcp_server, port, events],
-    }
-    command = [*commands[name], *([way] if way else [])]
-    stack.start(f"server-{name}-{port}", command, lambda: listening(port), env={"PORT": str(port)})
+    env = {"PORT": str(port)}
+    if name == "everything":
+        held = ["--import", HERE / "servers/held_to.mjs"] if revision else []
+        command = [NODE, *held, EVERYTHING, way or "streamableHttp"]
+        env |= {"HELD_TO": revision} if revision else {}
+    else:
+        command = [*ours(bench, name), port, events, *([way] if way else []), *([revision] if revision else [])]
+    stack.start(f"server-{name}-{port}", command, lambda: listening(port), env=env)
     return Server(name, f"http://127.0.0.1:{port}/{way or 'mcp'}", name != "everything" and not way, events)
+
+
+def ours(bench, name):
+    """The command of a server that is ours; what follows is PORT|stdio EVENTS_FILE [sse] [REVISION]."""
+    return {
+        "python": [PYTHON2, HERE / "servers/py_server.py"],
+        "typescript": [NODE, HERE / "servers/ts_server.mjs"],
+        "rmcp": [bench.rmcp_server],
+    }[name]
 
 
 NAMES = ("everything", "python", "typescript")

@@ -49,13 +49,24 @@ async function walkExtra(call, extra) {
   return seen;
 }
 
-/** Subscribes, lets the server change, and tells what came of it within five seconds. */
-async function noticesOf(callTool, plan, { watch, heard }) {
-  const more = await watch(plan.uri);
-  const [name, args] = plan.change;
-  await callTool({ name, arguments: args, ...more });
-  for (let waited = 0; waited < 5000 && !plan.wanted.every(kind => heard.has(kind)); waited += 20) await sleep(20);
-  return [...heard].sort();
+/** How long news may take. */
+const PATIENCE_MS = 8000;
+
+/** Subscribes, and in each round lets the server change, and tells what came of it: the names of the notices, and the
+ * texts of the calls. `level` sets how much is logged, or gives what the calls have to say of it. */
+async function noticesOf(callTool, { uris, rounds }, { level, watch, heard }) {
+  const seen = [];
+  await level(rounds[0].level);
+  await watch(uris);
+  for (const { level: wantedLevel, calls, wanted } of rounds) {
+    heard.clear();
+    const more = await level(wantedLevel);
+    const texts = [];
+    for (const [name, args] of calls) texts.push(toolText(await callTool({ name, arguments: args, ...more })));
+    for (let waited = 0; waited < PATIENCE_MS && !wanted.every(kind => heard.has(kind)); waited += 20) await sleep(20);
+    seen.push({ heard: [...heard].sort(), texts });
+  }
+  return seen;
 }
 
 /** The names of the tools, page by page; `page` gives the page at a cursor. */
@@ -71,7 +82,7 @@ async function pagesOf(page) {
 }
 
 /** Runs the plan; `callTool(params, options)` hides how the two SDK generations differ, and so does
- * `notices`: what was `heard` after `watch(uri)`, which may have more for the call to say. `page` is one `tools/list`. */
+ * `notices`: what was `heard` after `watch(uris)` and `level(name)`. `page` is one `tools/list`. */
 export async function runPlan(client, callTool, plan, protocol, notices, page) {
   const pages = await pagesOf(page);
   const progress = [];
@@ -84,7 +95,8 @@ export async function runPlan(client, callTool, plan, protocol, notices, page) {
     echo: toolText(await call(plan.echo)),
   };
   if (plan.slow) Object.assign(seen, {
-    counted: toolText(await call(plan.progress, { onprogress: p => progress.push([p.progress, p.total]) })),
+    // What has no total is the SDK's own report, of a question that the server asked meanwhile.
+    counted: toolText(await call(plan.progress, { onprogress: p => p.total !== undefined && progress.push([p.progress, p.total]) })),
     progress,
     cancelled: await cancelledCall(callTool, plan.slow),
     echo_after: toolText(await call(plan.echo)),
@@ -98,6 +110,9 @@ export async function runPlan(client, callTool, plan, protocol, notices, page) {
     const { completion } = await client.complete({ ref: { type: 'ref/prompt', name: ref }, argument: { name: argument, value } });
     seen.completion = completion.values;
   }
-  if (plan.notices) seen.notices = await noticesOf(callTool, plan.notices, notices);
+  if (plan.notices) {
+    seen.notices = await noticesOf(callTool, plan.notices, notices);
+    seen.after = (await pagesOf(page)).flat();
+  }
   return seen;
 }

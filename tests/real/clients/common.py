@@ -6,6 +6,10 @@ import ssl
 import anyio
 
 
+# How long news may take.
+PATIENCE = 8
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
@@ -59,7 +63,7 @@ async def walk_prompts(client, plan: dict, reference, seen: dict) -> None:
 
 
 class Notices:
-    """What the server tells of by itself, by short names; waits for those that a plan wants."""
+    """What the server tells of by itself, by short names."""
 
     def __init__(self):
         self.seen = set()
@@ -76,11 +80,20 @@ class Notices:
     async def log(self, _params) -> None:
         self.note("message")
 
-    async def collect(self, wanted: list) -> list:
-        with anyio.move_on_after(5):
-            while not set(wanted) <= self.seen:
-                await anyio.sleep(0.02)
-        return sorted(self.seen)
+    async def rounds(self, plan: dict, call, set_level=None) -> list:
+        """In each round lets the server change, and tells what came of it: the names of the notices, and the texts of the
+        calls. `set_level` is of sessions; without it `call` has the level."""
+        found = []
+        for one in plan["rounds"]:
+            self.seen.clear()
+            if set_level:
+                await set_level(one["level"])
+            texts = [tool_text(await call(name, args, one["level"])) for name, args in one["calls"]]
+            with anyio.move_on_after(PATIENCE):
+                while not set(one["wanted"]) <= self.seen:
+                    await anyio.sleep(0.02)
+            found.append({"heard": sorted(self.seen), "texts": texts})
+        return found
 
 
 def finish(seen: dict) -> None:

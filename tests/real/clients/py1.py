@@ -47,11 +47,11 @@ async def answer_model(_context, _params) -> types.CreateMessageResult:
 
 
 async def notices_of(session: ClientSession, notices: Notices, plan: dict) -> list:
-    """Subscribes, asks for log lines, lets the server change, and tells what came of it."""
-    await session.subscribe_resource(plan["uri"])
-    await session.set_logging_level("info")
-    await session.call_tool(*plan["change"])
-    return await notices.collect(plan["wanted"])
+    """Subscribes, and goes through the rounds."""
+    await session.set_logging_level(plan["rounds"][0]["level"])
+    for uri in plan["uris"]:
+        await session.subscribe_resource(uri)
+    return await notices.rounds(plan, lambda name, args, _level: session.call_tool(name, args), session.set_logging_level)
 
 
 async def main() -> None:
@@ -72,7 +72,8 @@ async def main() -> None:
             hello = await session.initialize()
             seen["protocol"] = hello.protocolVersion
             seen["server"] = hello.serverInfo.name
-            pages = await pages_of(lambda cursor: session.list_tools(params=types.PaginatedRequestParams(cursor=cursor)))
+            list_tools = lambda cursor: session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            pages = await pages_of(list_tools)
             seen["pages"], seen["tools"] = len(pages), sum(pages, [])
             seen["echo"] = tool_text(await session.call_tool(*plan["echo"]))
             if "slow" in plan:
@@ -88,6 +89,7 @@ async def main() -> None:
                 await walk_prompts(session, plan, types.PromptReference, seen)
             if "notices" in plan:
                 seen["notices"] = await notices_of(session, notices, plan["notices"])
+                seen["after"] = sum(await pages_of(list_tools), [])
     finish(seen)
 
 

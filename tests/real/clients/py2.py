@@ -10,6 +10,8 @@ from mcp import Client, types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
 
 def connect(args, http: httpx2.AsyncClient):
     """A stream's own path means HTTP+SSE, the transport of 2024-11-05."""
@@ -42,22 +44,24 @@ async def answer_model(_context, _params) -> types.CreateMessageResult:
 
 
 async def notices_of(client: Client, notices: Notices, plan: dict, modern: bool) -> list:
-    """Subscribes, lets the server change, and tells what came of it; log lines were asked for with the client."""
+    """Subscribes, and goes through the rounds."""
     if not modern:
-        await client.subscribe_resource(plan["uri"])
-        await client.set_logging_level("info")
-        await client.call_tool(*plan["change"])
-        return await notices.collect(plan["wanted"])
-    names = {"ToolsListChanged": "tools/list_changed", "ResourceUpdated": "resources/updated"}
-    async with client.listen(tools_list_changed=True, resource_subscriptions=[plan["uri"]]) as events:
+        await client.set_logging_level(plan["rounds"][0]["level"])
+        for uri in plan["uris"]:
+            await client.subscribe_resource(uri)
+        return await notices.rounds(plan, lambda name, args, _level: client.call_tool(name, args), client.set_logging_level)
+    names = {"ToolsListChanged": "tools/list_changed", "ResourcesListChanged": "resources/list_changed",
+             "ResourceUpdated": "resources/updated"}
+    call = lambda name, args, level: client.call_tool(name, args, meta={LOG_LEVEL: level})
+    watched = {"tools_list_changed": True, "resources_list_changed": True, "resource_subscriptions": plan["uris"]}
+    async with client.listen(**watched) as events:
         async def follow():
             async for event in events:
                 notices.note(names[type(event).__name__])
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)
-            await client.call_tool(*plan["change"])
-            found = await notices.collect(plan["wanted"])
+            found = await notices.rounds(plan, call)
             tasks.cancel_scope.cancel()
     return found
 
@@ -72,12 +76,13 @@ async def main() -> None:
     http = httpx2.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
     answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model,
                "list_roots_callback": answer_roots} if "extra" in plan else {}
-    hears = {"message_handler": notices.message, "logging_callback": notices.log, "log_level": "info"}
+    hears = {"message_handler": notices.message, "logging_callback": notices.log}
     transport = connect(args, http)
     async with http, Client(transport, mode=args.mode, **answers, **hears) as client:
         seen["protocol"] = client.protocol_version
         seen["server"] = client.server_info.name if client.server_info else None
-        pages = await pages_of(lambda cursor: client.list_tools(cursor=cursor))
+        list_tools = lambda cursor: client.list_tools(cursor=cursor)
+        pages = await pages_of(list_tools)
         seen["pages"], seen["tools"] = len(pages), sum(pages, [])
         seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
         if "slow" in plan:
@@ -93,6 +98,7 @@ async def main() -> None:
             await walk_prompts(client, plan, types.PromptReference, seen)
         if "notices" in plan:
             seen["notices"] = await notices_of(client, notices, plan["notices"], seen["protocol"] >= "2026")
+            seen["after"] = sum(await pages_of(list_tools), [])
     finish(seen)
 
 

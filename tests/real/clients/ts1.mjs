@@ -4,7 +4,7 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
   CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
-  ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
+  ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { CAN_ANSWER, formAnswer, modelAnswer, parseArguments, rootsAnswer, runPlan } from './common.mjs';
 
@@ -23,15 +23,18 @@ let agreed;
 transport.setProtocolVersion = (old => version => { agreed = version; old?.call(transport, version); })(transport.setProtocolVersion);
 await client.connect(transport);
 const heard = new Set();
-for (const schema of [LoggingMessageNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema]) {
+for (const schema of [
+  LoggingMessageNotificationSchema, ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema,
+  ToolListChangedNotificationSchema,
+]) {
   client.setNotificationHandler(schema, ({ method }) => void heard.add(method.replace('notifications/', '')));
 }
-const watch = async uri => {
-  await client.subscribeResource({ uri });
-  await client.setLoggingLevel('info');
+const watch = async uris => {
+  for (const uri of uris) await client.subscribeResource({ uri });
 };
+const level = async name => void await client.setLoggingLevel(name);
 const callTool = (params, requestOptions) => client.callTool(params, undefined, requestOptions);
-const seen = await runPlan(client, callTool, options.plan, agreed, { watch, heard }, params => client.listTools(params));
+const seen = await runPlan(client, callTool, options.plan, agreed, { level, watch, heard }, params => client.listTools(params));
 await transport.terminateSession?.();
 await client.close();
 console.log(JSON.stringify(seen));

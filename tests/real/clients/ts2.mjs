@@ -17,24 +17,24 @@ const Transport = options.url.includes('/sse') ? SSEClientTransport : Streamable
 const transport = new Transport(new URL(options.url), { requestInit: { headers: options.headers } });
 await client.connect(transport);
 const heard = new Set();
-for (const kind of ['message', 'resources/updated', 'tools/list_changed']) {
+for (const kind of ['message', 'resources/updated', 'resources/list_changed', 'tools/list_changed']) {
   client.setNotificationHandler(`notifications/${kind}`, () => void heard.add(kind));
 }
+const legacy = client.getProtocolEra() === 'legacy';
 let listening;
-const watch = async uri => {
-  if (client.getProtocolEra() === 'legacy') {
-    await client.subscribeResource({ uri });
-    await client.setLoggingLevel('info');
-    return {};
-  }
-  listening = await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] });
-  return { _meta: { 'io.modelcontextprotocol/logLevel': 'info' } };
+const watch = async uris => {
+  if (legacy) for (const uri of uris) await client.subscribeResource({ uri });
+  else listening = await client.listen({ toolsListChanged: true, resourcesListChanged: true, resourceSubscriptions: uris });
+};
+const level = async name => {
+  if (legacy) return void await client.setLoggingLevel(name);
+  return { _meta: { 'io.modelcontextprotocol/logLevel': name } };
 };
 const callTool = (params, requestOptions) => client.callTool(params, requestOptions);
 // `listTools` would put the pages together.
 const page = params => client.request({ method: 'tools/list', params });
-const seen = await runPlan(client, callTool, options.plan, client.getNegotiatedProtocolVersion(), { watch, heard }, page);
+const seen = await runPlan(client, callTool, options.plan, client.getNegotiatedProtocolVersion(), { level, watch, heard }, page);
 await listening?.close();
-if (client.getProtocolEra() === 'legacy') await transport.terminateSession?.();
+if (legacy) await transport.terminateSession?.();
 await client.close();
 console.log(JSON.stringify(seen));

@@ -1,15 +1,17 @@
 """An MCP server on the Python SDK 2.x, for the client matrix.
 
 Owns: the tools of a walk (`echo`, `count` with progress, `slow` which ends only when cancelled; `total` with a structured
-result, `fail`; `greet`, `ask_model`, `list_roots` and `open_page`, which ask the client; `change`, of which it tells) and
-the event file in which `slow` reports how it ended. Lists of tools come in two pages. Does not own: anything the SDK
+result, `fail`; `greet`, `ask_model`, `list_roots` and `open_page`, which ask the client; `change`, which adds a tool to the list
+in the place of the last one that it added, and of which it tells) and the event file in which `slow` reports how it ended. Lists of tools come in two pages. Does not own: anything the SDK
 does on the wire; that is what is tested.
-Usage: py_server.py PORT EVENTS_FILE [sse], or py_server.py stdio EVENTS_FILE
+Usage: py_server.py PORT|stdio EVENTS_FILE [sse] [REVISION], the latter for one legacy revision and no other.
 """
 import sys
+import weakref
 from typing import Annotated
 
 import anyio
+from mcp.server import runner, streamable_http_manager
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
@@ -17,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS, Completion, CreateMessageResult, ElicitRequest, ElicitRequestURLParams, EmptyResult, InputRequiredResult,
     ListRootsResult, ListToolsResult, PaginatedRequestParams, SamplingMessage, SetLevelRequestParams, SubscribeRequestParams,
-    TextContent, UnsubscribeRequestParams,
+    TextContent, Tool, UnsubscribeRequestParams,
 )
 from pydantic import BaseModel
 
@@ -25,7 +27,17 @@ PLACE, EVENTS, *HOW = sys.argv[1:]
 SLOW_SECONDS = 60
 WATCHED = "test://python/watched"
 PAGE = "https://example.com/page"
+QUIETEST_FIRST = ("emergency", "alert", "critical", "error", "warning", "notice", "info", "debug")
 server = MCPServer("smartgate-py-server", version="1.0.0")
+added: list[str] = []
+# What each legacy session wants to hear.
+levels = weakref.WeakKeyDictionary()
+
+
+def hold_to(revision: str) -> None:
+    """The SDK has no way to serve one revision alone but its constants."""
+    runner.HANDSHAKE_PROTOCOL_VERSIONS = streamable_http_manager.HANDSHAKE_PROTOCOL_VERSIONS = (revision,)
+    runner.LATEST_HANDSHAKE_VERSION = revision
 
 
 def report(event: str, tag: str) -> None:
@@ -135,15 +147,23 @@ async def open_page(ctx: Context) -> str | InputRequiredResult:
 
 @server.tool()
 async def change(ctx: Context) -> str:
-    """Tell that a resource and the tools changed, and log it, in the way of the caller's era."""
-    await ctx.log("warning", "changed")
+    """Change a resource and the tools, tell of it and log it, in the way of the caller's era."""
+    added.append(f"added_{len(added) + 1}")
+    if wants_log(ctx):
+        await ctx.log("warning", "changed")
     if is_modern(ctx):
         await ctx.notify_resource_updated(WATCHED)
         await ctx.notify_tools_changed()
     else:
         await ctx.session.send_resource_updated(WATCHED)
         await ctx.session.send_tool_list_changed()
-    return "changed"
+    return added[-1]
+
+
+def wants_log(ctx: Context) -> bool:
+    """The SDK knows what modern calls want; legacy sessions hear all until they say otherwise."""
+    level = levels.get(ctx.session._connection, "debug")
+    return is_modern(ctx) or QUIETEST_FIRST.index("warning") <= QUIETEST_FIRST.index(level)
 
 
 @server.resource(WATCHED)
@@ -165,6 +185,7 @@ async def complete(_ref, _argument, _context) -> Completion:
 
 async def page_of_tools(_ctx, params: PaginatedRequestParams) -> ListToolsResult:
     tools = await server.list_tools()
+    tools += [Tool(name=name, input_schema={"type": "object"}) for name in added[-1:]]
     half = len(tools) // 2
     if params.cursor is None:
         return ListToolsResult(tools=tools[:half], next_cursor="second")
@@ -177,16 +198,23 @@ async def accept(_ctx, _params) -> EmptyResult:
     return EmptyResult()
 
 
+async def set_level(ctx, params: SetLevelRequestParams) -> EmptyResult:
+    levels[ctx.session._connection] = params.level
+    return EmptyResult()
+
+
 # What the high-level server has no way to say: pages, and the legacy era's subscriptions and log levels.
 wire = server._lowlevel_server
 wire.add_request_handler("tools/list", PaginatedRequestParams, page_of_tools)
 wire.add_request_handler("resources/subscribe", SubscribeRequestParams, accept)
 wire.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, accept)
-wire.add_request_handler("logging/setLevel", SetLevelRequestParams, accept)
+wire.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
 options = wire.create_initialization_options
 wire.create_initialization_options = lambda: options(NotificationOptions(tools_changed=True))
 
+for revision in set(HOW) - {"sse"}:
+    hold_to(revision)
 if PLACE == "stdio":
     server.run("stdio")
 else:
-    server.run("sse" if HOW == ["sse"] else "streamable-http", host="127.0.0.1", port=int(PLACE))
+    server.run("sse" if "sse" in HOW else "streamable-http", host="127.0.0.1", port=int(PLACE))

@@ -1,24 +1,25 @@
 // An MCP server on the TypeScript SDK v2, both eras, for the client matrix and the conformance suite.
 //
-// Owns: the HTTP front (era routing, sessions, Host check). The tools are in ts_tools.mjs and ts_input_required.mjs,
+// Owns: the front over HTTP (era routing, sessions, Host check) or over stdio. The tools are in ts_tools.mjs and ts_input_required.mjs,
 // resources and prompts in ts_resources.mjs. What the SDK does on the wire is what is tested.
-// Usage: ts_server.mjs PORT EVENTS_FILE
+// Usage: ts_server.mjs PORT|stdio EVENTS_FILE [REVISION], the latter for one legacy revision and no other.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { classifyInboundRequest, createMcpHandler, isInitializeRequest, McpServer } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { EventLog } from './ts_event_log.mjs';
 import { registerInputRequiredTools, requestStateCodec } from './ts_input_required.mjs';
 import { registerPrompts, registerResources } from './ts_resources.mjs';
 import { pageTools, registerTools } from './ts_tools.mjs';
 
-const [port, eventsFile] = process.argv.slice(2);
+const [place, eventsFile, revision] = process.argv.slice(2);
 const LOCAL_NAMES = new Set(['127.0.0.1', 'localhost', '[::1]']);
 const RETRY_MS = 500;
 const sessions = new Map();
-/** The servers of legacy sessions: each tells its own client of changes. */
-const legacyServers = new Set();
+/** The servers that have a client of their own, whom they tell of changes: of legacy sessions, and over stdio. */
+const connected = new Set();
 
 function newServer() {
   const server = new McpServer({ name: 'smartgate-ts-server', version: '1.0.0' }, {
@@ -30,13 +31,13 @@ function newServer() {
       completions: {},
     },
     requestState: { verify: requestStateCodec.verify },
+    ...(revision && { supportedProtocolVersions: [revision] }),
   });
-  registerTools(server, { eventsFile, sessions, notifyChange: () => modern.notify, legacyServers });
+  registerTools(server, { eventsFile, sessions, notifyChange: () => place === 'stdio' ? undefined : modern.notify, connected });
   registerInputRequiredTools(server);
   registerResources(server);
   registerPrompts(server);
   pageTools(server);
-  server.server.setRequestHandler('logging/setLevel', async () => ({}));
   server.server.setRequestHandler('completion/complete', async () => ({ completion: { values: ['paris'], total: 1, hasMore: false } }));
   return server;
 }
@@ -72,9 +73,9 @@ async function openSession() {
   const server = newServer();
   transport.onclose = () => {
     sessions.delete(transport.sessionId);
-    legacyServers.delete(server);
+    connected.delete(server);
   };
-  legacyServers.add(server);
+  connected.add(server);
   await server.connect(transport);
   return transport;
 }
@@ -106,9 +107,21 @@ async function handle(request, response) {
   else await modernHandler(request, response, body);
 }
 
-createServer((request, response) => {
-  handle(request, response).catch(error => {
-    console.error(error);
-    if (!response.headersSent) refuse(response, 500, -32603, 'Internal error');
+function serveHttp() {
+  createServer((request, response) => {
+    handle(request, response).catch(error => {
+      console.error(error);
+      if (!response.headersSent) refuse(response, 500, -32603, 'Internal error');
+    });
+  }).listen(Number(place), '127.0.0.1', () => console.log(`listening on ${place}`));
+}
+
+if (place === 'stdio') {
+  serveStdio(() => {
+    const server = newServer();
+    connected.add(server);
+    return server;
   });
-}).listen(Number(port), '127.0.0.1', () => console.log(`listening on ${port}`));
+} else {
+  serveHttp();
+}

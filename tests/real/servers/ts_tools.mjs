@@ -75,7 +75,7 @@ function embedded(uri, mimeType, body) {
   return { type: 'resource', resource: { uri, mimeType, text: body } };
 }
 
-const notifyingTools = ({ sessions, notifyChange, legacyServers }) => ({
+const notifyingTools = ({ sessions, notifyChange, connected }) => ({
   test_tool_with_logging: [NO_ARGUMENTS, async (_args, context) => {
     for (const data of ['Tool execution started', 'Tool processing data', 'Tool execution completed']) {
       await context.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data } });
@@ -100,30 +100,32 @@ const notifyingTools = ({ sessions, notifyChange, legacyServers }) => ({
     return [text('sent after the stream was closed')];
   }],
   test_trigger_tool_change: [NO_ARGUMENTS, async () => {
-    notifyChange().toolsChanged();
-    await Promise.all([...legacyServers].map(server => server.sendToolListChanged()));
+    notifyChange()?.toolsChanged();
+    await Promise.all([...connected].map(server => server.sendToolListChanged()));
     return [text('published')];
   }],
   test_trigger_prompt_change: [NO_ARGUMENTS, async () => {
-    notifyChange().promptsChanged();
-    await Promise.all([...legacyServers].map(server => server.sendPromptListChanged()));
+    notifyChange()?.promptsChanged();
+    await Promise.all([...connected].map(server => server.sendPromptListChanged()));
     return [text('published')];
   }],
 });
 
-/** Tells of changes in the way of each era: to all who listen, or to the session that this server is of. */
-function registerChange(server, { notifyChange }) {
-  const about = { description: 'Tells that a resource and the tools changed, and logs it', inputSchema: fromJsonSchema(NO_ARGUMENTS) };
+/** How often `change` was called: each time it adds a tool, in the place of the last one. */
+let changes = 0;
+
+/** Tells of changes in the way of each era: of the tools to all, of a resource to all who listen, or to its own client. */
+function registerChange(server, { notifyChange, connected }) {
+  const about = { description: 'Changes a resource and the tools, tells of it, and logs it', inputSchema: fromJsonSchema(NO_ARGUMENTS) };
   server.registerTool('change', about, async (_args, context) => {
+    changes += 1;
+    const listeners = notifyChange();
     await context.mcpReq.log('warning', 'changed');
-    if (context.mcpReq.envelope) {
-      notifyChange().resourceUpdated(WATCHED);
-      notifyChange().toolsChanged();
-    } else {
-      await server.server.sendResourceUpdated({ uri: WATCHED });
-      await server.sendToolListChanged();
-    }
-    return { content: [text('changed')] };
+    if (context.mcpReq.envelope && listeners) listeners.resourceUpdated(WATCHED);
+    else await server.server.sendResourceUpdated({ uri: WATCHED });
+    listeners?.toolsChanged();
+    await Promise.all([...connected].map(other => other.sendToolListChanged()));
+    return { content: [text(`added_${changes}`)] };
   });
 }
 
@@ -217,6 +219,7 @@ export function pageTools(server) {
     const cursor = request.params?.cursor;
     if (cursor === undefined) return { ...rest, tools: first, nextCursor: 'second' };
     if (cursor !== 'second') throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'no such page');
-    return { ...rest, tools: second };
+    const added = changes === 0 ? [] : [{ name: `added_${changes}`, inputSchema: NO_ARGUMENTS }];
+    return { ...rest, tools: [...second, ...added] };
   });
 }

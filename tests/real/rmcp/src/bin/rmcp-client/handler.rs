@@ -61,6 +61,10 @@ impl ClientHandler for Handler {
         hear(&self.heard, "tools/list_changed");
     }
 
+    async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        hear(&self.heard, "resources/list_changed");
+    }
+
     async fn on_logging_message(
         &self,
         _params: LoggingMessageNotificationParam,

@@ -14,10 +14,10 @@ use rmcp::{
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest,
         GetTaskParams, LoggingLevel, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-        ReadResourceRequestParams, ServerNotification, ServerResult, SetLevelRequestParams,
-        SubscribeRequestParams, SubscriptionFilter,
+        ReadResourceRequestParams, ServerNotification, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter,
     },
-    service::{PeerRequestOptions, RequestHandle, RunningService},
+    service::{PeerRequestOptions, RequestHandle, RunningService, Subscription},
     transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
 };
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const WAIT: Duration = Duration::from_secs(20);
+/// How long news may take.
+const PATIENCE: Duration = Duration::from_secs(8);
 /// No progress for so long after the result: there is no more.
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -93,11 +95,9 @@ fn text(result: &CallToolResult) -> String {
     result.content.iter().filter_map(|part| part.as_text()).map(|part| part.text.as_str()).collect()
 }
 
-async fn finish(handle: RequestHandle<RoleClient>) -> Result<String, Failure> {
-    match handle.await_response().await? {
-        ServerResult::CallToolResult(result) => Ok(text(&result)),
-        other => Err(format!("not a tool result: {other:?}").into()),
-    }
+/// Calls a tool to its end, with answers to what the server asks meanwhile.
+async fn said(client: &RunningService<RoleClient, Handler>, call: &Value) -> Result<String, Failure> {
+    Ok(text(&client.call_tool(params_of(call)?).await?))
 }
 
 async fn run(arguments: Arguments) -> Result<Value, Failure> {
@@ -114,12 +114,12 @@ async fn run(arguments: Arguments) -> Result<Value, Failure> {
     let info = peer.peer_info().ok_or("the server did not say who it is")?;
     let server = info.server_info.as_ref().map(|about| about.name.as_str());
     let pages = pages_of(peer).await?;
-    let echo = finish(start(peer, &plan["echo"]).await?).await?;
+    let echo = said(&client, &plan["echo"]).await?;
     let mut seen = json!({
         "protocol": info.protocol_version.as_str(), "server": server, "pages": pages.len(), "tools": pages.concat(), "echo": echo,
     });
     if plan.get("slow").is_some() {
-        walk_long_calls(peer, plan, &mut progress, &mut seen).await?;
+        walk_long_calls(&client, plan, &mut progress, &mut seen).await?;
     }
     if let Some(extra) = plan.get("extra").and_then(Value::as_object) {
         let mut steps = serde_json::Map::new();
@@ -141,6 +141,7 @@ async fn run(arguments: Arguments) -> Result<Value, Failure> {
     }
     if let Some(notices) = plan.get("notices") {
         seen["notices"] = notices_of(&client, &heard, notices, arguments.mode == "legacy").await?;
+        seen["after"] = pages_of(peer).await?.concat().into();
     }
     client.cancel().await?;
     Ok(seen)
@@ -199,40 +200,73 @@ async fn task_of(client: &RunningService<RoleClient, Handler>, call: &Value) -> 
     Err("the task did not end".into())
 }
 
-/// Subscribes, lets the server change, and tells what came of it within five seconds.
+/// Subscribes, and in each round lets the server change and tells what came of it: the names of the notices, and the
+/// texts of the calls.
 async fn notices_of(
     client: &RunningService<RoleClient, Handler>,
     heard: &Heard,
     plan: &Value,
     legacy: bool,
 ) -> Result<Value, Failure> {
-    let uri = plan["uri"].as_str().ok_or("the URI is missing")?;
-    let mut params = params_of(&plan["change"])?;
+    let rounds = plan["rounds"].as_array().ok_or("the rounds are missing")?;
+    let uris: Vec<_> = plan["uris"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut events = None;
-    if legacy {
-        client.subscribe(SubscribeRequestParams::new(uri)).await?;
-        client.set_level(SetLevelRequestParams::new(LoggingLevel::Info)).await?;
-    } else {
-        params.meta.get_or_insert_default().set_log_level(LoggingLevel::Info);
-        let filter = SubscriptionFilter::builder().tools_list_changed().resource_subscription(uri).build();
-        events = Some(client.peer().listen(filter).await?);
+    let mut seen = Vec::new();
+    for (number, round) in rounds.iter().enumerate() {
+        heard.lock().expect("nobody panics with it").clear();
+        let level: LoggingLevel = made(round["level"].clone())?;
+        if legacy {
+            client.set_level(SetLevelRequestParams::new(level)).await?;
+        }
+        if number == 0 && legacy {
+            for uri in &uris {
+                client.subscribe(SubscribeRequestParams::new(*uri)).await?;
+            }
+        } else if number == 0 {
+            let mut filter = SubscriptionFilter::builder().tools_list_changed().resources_list_changed();
+            for uri in &uris {
+                filter = filter.resource_subscription(*uri);
+            }
+            events = Some(client.peer().listen(filter.build()).await?);
+        }
+        let mut texts = Vec::new();
+        for call in round["calls"].as_array().into_iter().flatten() {
+            let mut params = params_of(call)?;
+            if !legacy {
+                params.meta.get_or_insert_default().set_log_level(level);
+            }
+            texts.push(text(&client.call_tool(params).await?));
+        }
+        let wanted: Vec<_> =
+            round["wanted"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let kinds = wait_for(&wanted, heard, &mut events).await?;
+        seen.push(json!({"heard": kinds, "texts": texts}));
     }
-    client.call_tool(params).await?;
-    let wanted = plan["wanted"].as_array().ok_or("what is wanted is missing")?;
-    let end = tokio::time::Instant::now() + Duration::from_secs(5);
+    Ok(seen.into())
+}
+
+/// What was heard when all that is wanted was, or after some seconds.
+async fn wait_for(
+    wanted: &[&str],
+    heard: &Heard,
+    events: &mut Option<Subscription>,
+) -> Result<Vec<&'static str>, Failure> {
+    let end = tokio::time::Instant::now() + PATIENCE;
     loop {
         let seen = heard.lock().expect("nobody panics with it").clone();
-        let all = wanted.iter().all(|kind| kind.as_str().is_some_and(|kind| seen.contains(kind)));
-        if all || tokio::time::Instant::now() > end {
-            return Ok(json!(seen));
+        if wanted.iter().all(|kind| seen.contains(kind)) || tokio::time::Instant::now() > end {
+            return Ok(seen.into_iter().collect());
         }
-        let Some(events) = &mut events else {
+        let Some(events) = events else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
         match tokio::time::timeout(Duration::from_millis(50), events.next()).await {
             Ok(Ok(Some(ServerNotification::ResourceUpdatedNotification(_)))) => {
                 hear(heard, "resources/updated")
+            }
+            Ok(Ok(Some(ServerNotification::ResourceListChangedNotification(_)))) => {
+                hear(heard, "resources/list_changed")
             }
             Ok(Ok(Some(ServerNotification::ToolListChangedNotification(_)))) => {
                 hear(heard, "tools/list_changed")
@@ -252,24 +286,24 @@ async fn one_call(client: &RunningService<RoleClient, Handler>, call: &Value) ->
 
 /// Progress, a cancelled call, and a call after it.
 async fn walk_long_calls(
-    peer: &Peer<RoleClient>,
+    client: &RunningService<RoleClient, Handler>,
     plan: &Value,
     progress: &mut mpsc::UnboundedReceiver<ProgressNotificationParam>,
     seen: &mut Value,
 ) -> Result<(), Failure> {
-    seen["counted"] = finish(start(peer, &plan["progress"]).await?).await?.into();
+    seen["counted"] = said(client, &plan["progress"]).await?.into();
     let mut reported = Vec::new();
     while let Ok(Some(step)) = tokio::time::timeout(QUIET, progress.recv()).await {
         reported.push(json!([step.progress, step.total]));
     }
     seen["progress"] = reported.into();
 
-    let waiting = start(peer, &plan["slow"]).await?;
+    let waiting = start(client.peer(), &plan["slow"]).await?;
     tokio::time::timeout(WAIT, progress.recv()).await?.ok_or("no progress from the slow call")?;
     waiting.cancel(Some("enough".to_owned())).await?;
     seen["cancelled"] = true.into();
 
-    seen["echo_after"] = finish(start(peer, &plan["echo"]).await?).await?.into();
+    seen["echo_after"] = said(client, &plan["echo"]).await?.into();
     Ok(())
 }
 

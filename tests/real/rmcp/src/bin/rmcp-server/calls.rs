@@ -1,12 +1,12 @@
 //! What the tools do. Invariant: a client of either era is asked and told in the way of its era; `slow` reports its
 //! end in the events file, however it ends.
 
-use std::{io::Write, time::Duration};
+use std::{io::Write, sync::atomic::Ordering, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, InputRequiredResult,
+        CallToolRequestParams, CallToolResponse, CallToolResult, InputRequiredResult, LoggingLevel,
         ProgressNotificationParam,
     },
     service::RequestContext,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     MODERN, Server, WATCHED,
-    tools::{question, verdict},
+    tools::{added, question, verdict},
 };
 
 const SLOW: Duration = Duration::from_secs(60);
@@ -99,9 +99,10 @@ impl Server {
         says(verdict(tool, &answer.map_err(failed)?))
     }
 
+    /// Adds a tool in the place of the last one that was added, and tells of it.
     pub(crate) async fn change(&self, context: &RequestContext<RoleServer>) -> Answer {
-        let wants_log = !is_modern(context) || context.meta.log_level().is_some();
-        if wants_log {
+        let number = self.added.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.level(context).is_some_and(|level| level as u8 <= LoggingLevel::Warning as u8) {
             let log = made(json!({"level": "warning", "data": "changed"}))?;
             context.peer.notify_logging_message(log).await.map_err(failed)?;
         }
@@ -113,7 +114,15 @@ impl Server {
             context.peer.notify_resource_updated(updated).await.map_err(failed)?;
             context.peer.notify_tool_list_changed().await.map_err(failed)?;
         }
-        says("changed")
+        says(added(number))
+    }
+
+    /// From where on the client wants log lines: none without a word in the modern era, all in the legacy one.
+    fn level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
+        if is_modern(context) {
+            return context.meta.log_level();
+        }
+        Some(self.level.lock().map_or(LoggingLevel::Debug, |level| *level))
     }
 }
 

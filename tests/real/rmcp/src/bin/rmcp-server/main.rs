@@ -2,14 +2,22 @@
 //!
 //! Owns what a server lists and answers; the tools are in `calls`. Does not own the wire, which is
 //! the SDK's and is what is tested. Lists of tools come in two pages. `slow` reports its end in the events file.
-//! Usage: `rmcp-server PORT EVENTS_FILE`, or `rmcp-server stdio EVENTS_FILE`.
+//! Usage: `rmcp-server PORT|stdio EVENTS_FILE [REVISION]`, the latter for one legacy revision and no other.
 
 #![allow(deprecated, reason = "what a revision has given up is still to be tested")]
 
 mod calls;
 mod tools;
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    error::Error,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use hyper::server::conn::http1;
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
@@ -18,9 +26,10 @@ use rmcp::{
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
         CompleteResult, CreateTaskResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
-        GetTaskResult, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams,
-        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+        GetTaskResult, ListPromptsResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+        UnsubscribeRequestParams,
     },
     service::{RequestContext, SubscriptionContext},
     task_manager::{TaskManager, TaskOptions},
@@ -43,6 +52,34 @@ struct Server {
     events: Arc<str>,
     changes: broadcast::Sender<()>,
     tasks: TaskManager,
+    /// How often `change` was called, which is told by the list of tools.
+    added: Arc<AtomicU64>,
+    /// Of one legacy session.
+    level: Arc<Mutex<LoggingLevel>>,
+    /// What is spoken: one revision, or all.
+    revisions: Cow<'static, [ProtocolVersion]>,
+}
+
+impl Server {
+    fn new(events: &str, revision: Option<&str>) -> Result<Self, ErrorData> {
+        let revisions = match revision {
+            Some(revision) => Cow::Owned(vec![made(json!(revision))?]),
+            None => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
+        };
+        Ok(Self {
+            events: events.into(),
+            changes: broadcast::Sender::new(16),
+            tasks: TaskManager::new(),
+            added: Arc::default(),
+            level: Arc::new(Mutex::new(LoggingLevel::Debug)),
+            revisions,
+        })
+    }
+
+    /// For another session.
+    fn again(&self) -> Self {
+        Self { level: Arc::new(Mutex::new(LoggingLevel::Debug)), ..self.clone() }
+    }
 }
 
 impl ServerHandler for Server {
@@ -58,12 +95,16 @@ impl ServerHandler for Server {
         .expect("what the SDK knows")
     }
 
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.revisions.clone()
+    }
+
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = tools();
+        let tools = tools(self.added.load(Ordering::Relaxed));
         let (first, second) = tools.split_at(tools.len() / 2);
         match request.and_then(|page| page.cursor).as_deref() {
             None => complete(json!({"tools": first, "nextCursor": "second"})),
@@ -174,9 +215,10 @@ impl ServerHandler for Server {
 
     async fn set_level(
         &self,
-        _request: SetLevelRequestParams,
+        request: SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        *self.level.lock().map_err(failed)? = request.level;
         Ok(())
     }
 
@@ -222,17 +264,16 @@ impl ServerHandler for Server {
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut words = std::env::args().skip(1);
     let (Some(place), Some(events)) = (words.next(), words.next()) else {
-        return Err("usage: rmcp-server PORT|stdio EVENTS_FILE".into());
+        return Err("usage: rmcp-server PORT|stdio EVENTS_FILE [REVISION]".into());
     };
-    let server =
-        Server { events: events.into(), changes: broadcast::Sender::new(16), tasks: TaskManager::new() };
+    let server = Server::new(&events, words.next().as_deref())?;
     if place == "stdio" {
         server.serve(rmcp::transport::stdio()).await?.waiting().await?;
         return Ok(());
     }
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(
-        move || Ok(server.clone()),
+        move || Ok(server.again()),
         sessions,
         StreamableHttpServerConfig::default(),
     );

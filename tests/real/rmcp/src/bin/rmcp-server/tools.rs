@@ -29,7 +29,13 @@ pub(crate) fn verdict(tool: &str, answer: &Value) -> String {
     }
 }
 
-pub(crate) fn tools() -> Vec<Value> {
+/// The name of the tool that the change of this number adds.
+pub(crate) fn added(number: u64) -> String {
+    format!("added_{number}")
+}
+
+/// After `changes` changes.
+pub(crate) fn tools(changes: u64) -> Vec<Value> {
     let object = |members: Value| json!({"type": "object", "properties": members});
     let (text, number) = (json!({"type": "string"}), json!({"type": "integer"}));
     let mut tools: Vec<Value> = [
@@ -49,5 +55,9 @@ pub(crate) fn tools() -> Vec<Value> {
     .map(|(name, members)| json!({"name": name, "description": name, "inputSchema": object(members)}))
     .collect();
     tools[3]["outputSchema"] = object(json!({"total": number}));
+    if changes > 0 {
+        let name = added(changes);
+        tools.push(json!({"name": name, "description": name, "inputSchema": object(json!({}))}));
+    }
     tools
 }
