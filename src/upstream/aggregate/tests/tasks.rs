@@ -59,6 +59,11 @@ async fn equal_ids_of_two_servers_are_two_tasks_and_each_is_asked_where_it_is() 
         let (_, told) = running.send(call).await.unwrap();
         assert_eq!((&told["result"]["taskId"], &told["id"]), (&json!(id), &json!("client-1")));
         assert_eq!(told["result"]["status"], "completed");
+        if Arc::ptr_eq(own, &a) {
+            // The outcome of a task links to resources as that of a call does.
+            running.ask("resources/read", json!({"uri": "x://linked"})).await;
+            assert_eq!(a.last("resources/read").body["params"]["uri"], "x://linked");
+        }
         assert_eq!(hops.seen().upstream.as_deref(), Some(if Arc::ptr_eq(own, &a) { "a" } else { "b" }));
         for (method, more) in
             [("tasks/update", json!({"x": {"action": "accept"}})), ("tasks/cancel", json!({}))]
@@ -75,9 +80,6 @@ async fn equal_ids_of_two_servers_are_two_tasks_and_each_is_asked_where_it_is() 
     assert_eq!((running.seats[0].in_flight(), running.seats[1].in_flight()), (0, 0));
     running.ask("tools/call", json!({"name": "c__short"})).await;
     assert!(!declared(&c.last("tools/call")) && declared(&a.last("tools/call")));
-    // The outcome of a task links to resources as that of a call does.
-    running.ask("resources/read", json!({"uri": "x://linked"})).await;
-    assert_eq!(b.last("resources/read").body["params"]["uri"], "x://linked");
 }
 
 #[tokio::test]
