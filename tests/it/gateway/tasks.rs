@@ -168,7 +168,7 @@ async fn a_task_is_reached_at_its_server_by_who_began_it_and_nobody_else() {
     let records = gate.stop().await;
     let got = records.iter().find(|r| r["method"] == "tasks/get").unwrap();
     assert_eq!(
-        (&got["upstream"], &got["outcome"], &got["key"]),
+        (&got["upstream"], &got["outcome"], &got["principal"]),
         (&json!("a"), &json!("ok"), &json!("ada")),
         "{got}"
     );
