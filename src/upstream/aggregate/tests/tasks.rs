@@ -12,7 +12,7 @@ use super::{
 use crate::{
     bridge::{hops::Hops, sealed::Sealer},
     mcp::sse,
-    upstream::{Upstream, aggregate::listen::SUBSCRIPTION, catalog::Catalog},
+    upstream::{Upstream, UpstreamError, aggregate::listen::SUBSCRIPTION, catalog::Catalog},
 };
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -208,6 +208,18 @@ async fn each_server_tells_of_its_own_tasks_under_the_ids_that_the_client_has() 
     assert_eq!((&told["taskId"], &told["status"]), (&json!(first), &json!("completed")));
     assert!(told.get("resultType").is_none() && told["result"].is_object());
     assert_eq!(a.last("tasks/get").header("mcp-name"), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_over_a_task_has_its_own_time_and_counts_as_before() {
+    let (running, [a, ..]) = three().await;
+    let id = started(&running, "a__long").await;
+    a.script(|seen| (seen.method() == "tasks/get").then_some(Act::Hang));
+    for _ in 0..6 {
+        let answer = running.send(request("tasks/get", json!({"taskId": id}))).await;
+        assert!(matches!(answer, Err(UpstreamError::Timeout(_))), "{answer:?}");
+    }
+    assert_eq!(running.seats[0].breaker(), "closed");
 }
 
 #[tokio::test]
