@@ -18,10 +18,13 @@ const BOB: &str = "sg-the-key-of-bob-0123456789abcdef";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// Each with the id of the request that opened it.
+type Streams = Mutex<Vec<(Value, Sender<Bytes>)>>;
+
 /// A server whose calls become the task `1`, and the streams on which it tells of that.
 struct Worker {
     fake: Fake,
-    streams: Arc<Mutex<Vec<(Value, Sender<Bytes>)>>>,
+    streams: Arc<Streams>,
 }
 
 fn task(name: &str, kind: &str, status: &str) -> Value {
@@ -29,7 +32,7 @@ fn task(name: &str, kind: &str, status: &str) -> Value {
         "createdAt": "2026-12-01T00:00:00Z", "lastUpdatedAt": "2026-12-01T00:00:00Z"})
 }
 
-fn act(name: &str, seen: &Seen, streams: &Mutex<Vec<(Value, Sender<Bytes>)>>) -> Reply {
+fn act(name: &str, seen: &Seen, streams: &Streams) -> Reply {
     let (body, known) = (seen.json(), seen.json()["params"]["taskId"] == "1");
     if known {
         assert_eq!(seen.header("mcp-name"), Some("1"));
