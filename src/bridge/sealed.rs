@@ -1,5 +1,5 @@
 //! Sealed values: what the gateway hands out and wants back unread and unchanged. Session ids, request states,
-//! cursors and ids of server-to-client requests are all the same envelope, told apart by their purpose.
+//! cursors, ids of tasks and of server-to-client requests are all the same envelope, told apart by their purpose.
 //!
 //! Form: `v1.` and base64url of key id (4 bytes), nonce (24), XChaCha20-Poly1305 ciphertext. Purpose and principal are
 //! associated data, so that a value opens for nobody else and as nothing else. Invariant: [`Sealer::open`] is the only
@@ -34,6 +34,8 @@ pub enum Purpose {
     Cursor = 3,
     /// Id of a request from a server to a client.
     ServerRequest = 4,
+    /// Id of a task at one of several servers.
+    Task = 5,
 }
 
 /// Why a value does not open.
@@ -49,6 +51,18 @@ pub enum Unsealed {
 struct Key {
     id: [u8; KEY_ID],
     cipher: XChaCha20Poly1305,
+    /// Makes the nonces of names.
+    naming: [u8; 32],
+}
+
+impl Key {
+    fn encrypt(&self, nonce: [u8; NONCE], plain: &[u8], aad: &[u8]) -> String {
+        let sealed = self.cipher.encrypt(&XNonce::from(nonce), Payload { msg: plain, aad });
+        let sealed = sealed.expect("a short text can be encrypted");
+        let mut text = String::from(VERSION);
+        URL_SAFE_NO_PAD.encode_string([&self.id[..], &nonce, &sealed].concat(), &mut text);
+        text
+    }
 }
 
 /// Seals with the newest key, opens with any. `Debug` shows no key.
@@ -71,7 +85,15 @@ impl Sealer {
             let id = Sha256::new().chain_update(b"smartgate seal key id v1").chain_update(key).finalize();
             let mut short = [0; KEY_ID];
             short.copy_from_slice(&id[..KEY_ID]);
-            Key { id: short, cipher: XChaCha20Poly1305::new_from_slice(&key).expect("SHA-256 has 32 bytes") }
+            Key {
+                id: short,
+                cipher: XChaCha20Poly1305::new_from_slice(&key).expect("SHA-256 has 32 bytes"),
+                naming: Sha256::new()
+                    .chain_update(b"smartgate name key v1")
+                    .chain_update(key)
+                    .finalize()
+                    .into(),
+            }
         });
         Self { keys: keys.collect() }
     }
@@ -94,22 +116,25 @@ impl Sealer {
         value: &T,
     ) -> String {
         let expires = (SystemTime::now() + lifetime).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut plain = expires.to_be_bytes().to_vec();
-        serde_json::to_writer(&mut plain, value).expect("claims are plain data");
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce).expect("the system gives random bytes");
+        self.keys[0].encrypt(nonce, &payload(expires, value), &associated(purpose, principal))
+    }
+
+    /// Seals `value` for `principal` for good. Equal values become equal texts, so that it can be a name: the nonce is
+    /// a keyed hash of what is sealed, and tells nothing but that.
+    #[must_use]
+    pub fn seal_name<T: Serialize>(&self, purpose: Purpose, principal: &str, value: &T) -> String {
+        let (plain, aad) = (payload(u64::MAX, value), associated(purpose, principal));
         let key = &self.keys[0];
-        let sealed = key
-            .cipher
-            .encrypt(&XNonce::from(nonce), Payload { msg: &plain, aad: &associated(purpose, principal) })
-            .expect("a short text can be encrypted");
-        let mut envelope = Vec::with_capacity(KEY_ID + NONCE + sealed.len());
-        envelope.extend_from_slice(&key.id);
-        envelope.extend_from_slice(&nonce);
-        envelope.extend_from_slice(&sealed);
-        let mut text = String::from(VERSION);
-        URL_SAFE_NO_PAD.encode_string(&envelope, &mut text);
-        text
+        // The length keeps what is associated and what is sealed apart.
+        let length = (aad.len() as u64).to_be_bytes();
+        let parts = [&key.naming[..], &length, &aad, &plain];
+        let inner = parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)).finalize();
+        let outer = Sha256::new().chain_update(key.naming).chain_update(inner).finalize();
+        let mut nonce = [0; NONCE];
+        nonce.copy_from_slice(&outer[..NONCE]);
+        key.encrypt(nonce, &plain, &aad)
     }
 
     /// Opens a value that was sealed for this purpose and principal.
@@ -145,6 +170,13 @@ impl Sealer {
     }
 }
 
+/// What is encrypted: the second in which it ends, and the value.
+fn payload<T: Serialize>(expires: u64, value: &T) -> Vec<u8> {
+    let mut plain = expires.to_be_bytes().to_vec();
+    serde_json::to_writer(&mut plain, value).expect("claims are plain data");
+    plain
+}
+
 /// The purpose comes first and has one byte, so no two pairs are the same bytes.
 fn associated(purpose: Purpose, principal: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1 + principal.len());
@@ -170,6 +202,24 @@ mod tests {
             Sealer::of_this_process().open::<(String, u8)>(Purpose::Session, "ada", &sealed),
             Err(Unsealed::Foreign)
         );
+    }
+
+    #[test]
+    fn a_name_is_the_same_each_time_and_for_nobody_else() {
+        let sealer = Sealer::new([&b"one"[..]]);
+        let name = |who: &str, id: &str| sealer.seal_name(Purpose::Task, who, &("files", id));
+        assert_eq!(name("ada", "7"), name("ada", "7"));
+        assert_ne!(name("ada", "7"), name("ada", "8"));
+        assert_ne!(name("ada", "7"), name("bob", "7"));
+        // The nonce differs, too: one of two texts would give the other away.
+        let nonce =
+            |name: &str| URL_SAFE_NO_PAD.decode(&name[VERSION.len()..]).unwrap()[KEY_ID..][..NONCE].to_vec();
+        assert_ne!(nonce(&name("ada", "7")), nonce(&name("bob", "7")));
+        let open = |who| sealer.open::<(String, String)>(Purpose::Task, who, &name("ada", "7"));
+        assert_eq!(open("ada"), Ok(("files".to_owned(), "7".to_owned())));
+        assert_eq!(open("bob"), Err(Unsealed::Foreign));
+        let after = Sealer::new([&b"two"[..], b"one"]);
+        assert!(after.open::<(String, String)>(Purpose::Task, "ada", &name("ada", "7")).is_ok());
     }
 
     #[test]

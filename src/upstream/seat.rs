@@ -80,14 +80,34 @@ impl Seat {
         let until = self.timeout.and_then(|limit| Instant::now().checked_add(limit));
         async move {
             let place = self.admit()?;
-            let answer = match until {
-                Some(until) => timeout_at(until, way.call(call)).await,
-                None => Ok(way.call(call).await),
-            };
-            let timeout = |_| Err(UpstreamError::Timeout(self.timeout.unwrap_or_default()));
-            let answer = answer.unwrap_or_else(timeout);
+            let answer = self.in_time(until, way.call(call)).await;
             self.judge(&answer);
             Ok(answer?.map(|inner| holding(inner, place)))
+        }
+    }
+
+    /// Sends what is no call: it needs no place and says nothing of the upstream, but has no more time.
+    ///
+    /// # Errors
+    /// As the upstream's own, or no head in time.
+    pub async fn pass(
+        &self,
+        way: &Arc<dyn Upstream>,
+        request: Request<Bytes>,
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
+        let until = self.timeout.and_then(|limit| Instant::now().checked_add(limit));
+        self.in_time(until, way.call(request)).await
+    }
+
+    async fn in_time(
+        &self,
+        until: Option<Instant>,
+        answer: impl Future<Output = Result<Response<ResponseBody>, UpstreamError>>,
+    ) -> Result<Response<ResponseBody>, UpstreamError> {
+        let timeout = |_| Err(UpstreamError::Timeout(self.timeout.unwrap_or_default()));
+        match until {
+            Some(until) => timeout_at(until, answer).await.unwrap_or_else(timeout),
+            None => answer.await,
         }
     }
 

@@ -26,9 +26,15 @@ def cells():
     return [(client, mode, name) for name in [*SERVERS, ALL] for client in matrix.CLIENTS for mode in modes(client)]
 
 
+def crosses(mode, name):
+    """Whether the gateway stands between two eras; of several servers, before the one that has tasks."""
+    speaks = MEMBERS["rmcp"] if name == ALL else SERVERS[name][2]
+    return (revision_of(mode) == MODERN) != (speaks == MODERN)
+
+
 def translates(mode, name):
     """Whether the gateway stands between two eras, or in front of several servers."""
-    return name == ALL or (revision_of(mode) == MODERN) != (SERVERS[name][2] == MODERN)
+    return name == ALL or crosses(mode, name)
 
 
 def rules(client, mode, name):
@@ -73,7 +79,7 @@ def judge(seen, client, mode, server):
     cell["prompt"] = None if "Paris" in seen["prompt"] else f"said {seen['prompt']!r}"
     cell["completion"] = None if COMPLETED & set(seen["completion"]) else f"came: {seen['completion']}"
     if "task" in seen:
-        cell["task"] = judge_task(seen["task"], translated)
+        cell["task"] = judge_task(seen["task"], crosses(mode, server.name))
     return {**cell, **judge_news(seen, server.notices["rounds"])}
 
 
@@ -94,9 +100,9 @@ def judge_news(seen, rounds):
     return cell
 
 
-def judge_task(seen, translated):
+def judge_task(seen, between_eras):
     """Between two ends of one era a task is one; elsewhere nobody is told of them, and the call runs at once."""
-    if not translated:
+    if not between_eras:
         return None if seen.get("result") == {"done": True} else f"no finished task: {seen}"
     return None if seen == {"task": False, "text": "done at once"} else f"a task, or no result: {seen}"
 

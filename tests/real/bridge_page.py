@@ -21,7 +21,7 @@ Real clients in front of real servers, through the gateway. Written by `tests/ma
 A cell is one walk: connect, list (of two pages, where the server has two: all but `everything`), call, structured result, error
 result, progress, cancel, elicitation, a page to open, sampling, roots, a resource, a prompt, a completion, a resource that
 was subscribed to and changes, a list that changes (and has the new tool when it is read again), and log lines (those below the level
-that the client wants do not come, others do); between the Rust SDK's client and server a task, which
+that the client wants do not come, others do); between the Rust SDK's client and server, also as one of several, a task, which
 is one between ends of one era, and a plain call where the gateway translates. Every server is alone at `/mcp/NAME`, for clients of
 HTTP+SSE at `/sse/NAME`. The last column is all of them as one at `/mcp`: `everything` (HTTP, legacy), Python and Rust (HTTP, 2026-07-28),
 TypeScript (HTTP, 2025-11-25), `memory` (stdio, legacy) and the built-in tools; there results, questions and news are walked on each

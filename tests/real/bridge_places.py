@@ -74,6 +74,8 @@ class Place(upstreams.Server):
             plan = prefixed("python", plan)
             prompt, completion = ([f"typescript__{name}", *rest] for name, *rest in (prompt, completion))
         more = {"task": ["later", {}]} if self.kind == "rmcp" else {}
+        if self.name == ALL:
+            more["task"] = ["rmcp__later", {}]
         return {**plan, "extra": self.extra, "read": self.read[0], "prompt": prompt, "completion": completion,
                 "notices": self.notices, **more}, tag
 

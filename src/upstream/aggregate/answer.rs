@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Core,
-    rewrite::{Rewriter, Wants},
+    rewrite::{Rewriter, TooLong, Wants},
+    tasks::Asked,
 };
 use crate::{
     bridge::sealed::Purpose,
@@ -46,6 +47,10 @@ pub(super) struct Back {
     pub(super) seat: usize,
     pub(super) id: Box<str>,
     pub(super) token: Option<Box<str>>,
+    /// Whether the member has tasks.
+    pub(super) tasks: bool,
+    /// The task that the client asked about.
+    pub(super) asked: Option<Asked>,
     pub(super) principal: Arc<str>,
     pub(super) method: String,
     pub(super) target: Arc<str>,
@@ -68,6 +73,18 @@ impl Wants for Back {
             state: state.to_owned(),
         };
         self.core.sealer.seal(Purpose::RequestState, &self.principal, STATE_LIFETIME, &state)
+    }
+
+    fn has_tasks(&self) -> bool {
+        self.tasks
+    }
+
+    fn task(&self, own: &str) -> String {
+        match &self.asked {
+            // The words of the client stay, also if an older key sealed them.
+            Some(asked) if *asked.own == *own => asked.public.to_string(),
+            _ => self.core.seal_task(&self.principal, self.seat, own),
+        }
     }
 
     fn linked(&self, uri: &str) {
@@ -115,8 +132,8 @@ impl Body for Passing {
                 Err(other) => return Poll::Ready(Some(Ok(other))),
             };
             let mut out = Vec::with_capacity(data.len() + 64);
-            if self.rewriter.feed(&data, &mut out).is_err() {
-                return Poll::Ready(Some(Err("the server's requestState is longer than 32 KiB".into())));
+            if let Err(TooLong(what)) = self.rewriter.feed(&data, &mut out) {
+                return Poll::Ready(Some(Err(what.into())));
             }
             if !out.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(out.into()))));

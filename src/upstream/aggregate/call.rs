@@ -15,6 +15,7 @@ use super::{
     answer::{self, Back},
     edit, listen, lists, reply,
     route::{self, Way},
+    tasks::{self, Asked},
 };
 use crate::{
     bridge::hops::Hops,
@@ -57,8 +58,14 @@ pub(super) async fn call(
     }
     match method {
         "server/discover" => Ok(lists::discover(core, id)),
-        "subscriptions/listen" => Ok(listen::listen(core, &head, id, &message)),
+        "subscriptions/listen" => Ok(listen::listen(core, &head, id, &message, &principal)),
         work if is_work(work) => Box::pin(forward(core, &head, id, &message, principal)).await,
+        task if tasks::is_about_task(task) && core.serves_tasks(&core.index()) => {
+            match tasks::declared(&message) {
+                true => Box::pin(forward(core, &head, id, &message, principal)).await,
+                false => Ok(tasks::undeclared(id)),
+            }
+        }
         _ => {
             let message = "There is no such method here.";
             Ok(reply::error(StatusCode::NOT_FOUND, Some(id), reply::METHOD_NOT_FOUND, message))
@@ -96,7 +103,13 @@ async fn forward(
             });
         }
         let known = catalog.offers_version();
-        let answer = member.seat.call(&member.upstream, edited(core, head, message, &way)).await?;
+        let tasks = core.may_have_tasks(&index, way.seat);
+        let request = edited(core, head, message, &way, tasks);
+        // What asks for a task is no call, as it is none in front of one server.
+        let answer = match message.method.as_deref().is_some_and(is_work) {
+            true => member.seat.call(&member.upstream, request).await?,
+            false => member.seat.pass(&member.upstream, request).await?,
+        };
         let (answer, refused) = match answer.status() {
             StatusCode::BAD_REQUEST => mismatch(answer).await?,
             _ => (answer, false),
@@ -113,6 +126,8 @@ async fn forward(
             seat: way.seat,
             id: id.into(),
             token: edit::progress_token(message).map(|t| t.text().into()),
+            tasks,
+            asked: Asked::of(&way, message),
             principal,
             method: message.method.as_deref().unwrap_or_default().to_owned(),
             target: way.target,
@@ -122,8 +137,8 @@ async fn forward(
 }
 
 /// The request as it goes to the member.
-fn edited(core: &Core, head: &Parts, message: &Message<'_>, way: &Way<'_>) -> Request<Bytes> {
-    let body = Bytes::from(edit::body(message, way, core.next_id.fetch_add(1, Relaxed)));
+fn edited(core: &Core, head: &Parts, message: &Message<'_>, way: &Way<'_>, tasks: bool) -> Request<Bytes> {
+    let body = Bytes::from(edit::body(message, way, core.next_id.fetch_add(1, Relaxed), tasks));
     let method = message.method.as_deref().unwrap_or_default();
     let headers = edit::headers(head.headers.clone(), method, way, &body);
     let mut request = Request::new(body);

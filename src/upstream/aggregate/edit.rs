@@ -4,22 +4,21 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_LENGTH};
 
-use super::{index::Entry, present::quoted, route::Way};
+use super::{index::Entry, present::quoted, route::Way, tasks::TASKS};
 use crate::mcp::{
     headers::{self, NAME_HEADER},
     json::{
-        Raw,
+        self as slices, Raw,
         edit::{self, Splice},
     },
     message::{self, Body, Message},
 };
 
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Not bridged: a member must not answer with a task that nobody could ask for.
-const TASKS: &str = "io.modelcontextprotocol/tasks";
+pub(super) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// The body for the member. `id` is ours, and so is the progress token, if the client gave one.
-pub(super) fn body(message: &Message<'_>, way: &Way<'_>, id: u64) -> Vec<u8> {
+/// The body for the member. `id` is ours, and so is the progress token, if the client gave one. The tasks extension is
+/// declared only to who has it (`tasks`).
+pub(super) fn body(message: &Message<'_>, way: &Way<'_>, id: u64, tasks: bool) -> Vec<u8> {
     let source = message.envelope;
     let ours = || id.to_string().into_bytes();
     let mut splices = Vec::new();
@@ -29,14 +28,30 @@ pub(super) fn body(message: &Message<'_>, way: &Way<'_>, id: u64) -> Vec<u8> {
     if let Some((raw, state)) = &way.state {
         splices.push(Splice::replace(raw.range(), quoted(state)));
     }
-    let capabilities = message.meta.and_then(|meta| meta.get(CAPABILITIES));
-    if let Some(extensions) = capabilities.and_then(|c| c.get("extensions")) {
-        splices.extend(edit::cuts(extensions, |name| name.is_string(TASKS)).into_iter().map(Splice::cut));
+    if let Some(meta) = message.meta.filter(|_| !tasks) {
+        splices.extend(without_tasks(meta));
     }
     if let (Some(entry), Some(params)) = (&way.entry, message.params) {
         fix(entry, params, message.arguments, &mut splices);
     }
     edit::apply(source.document().as_bytes(), splices)
+}
+
+/// A client's `_meta` for a member, or the same without the tasks extension.
+pub(super) fn meta(meta: &str, tasks: bool) -> String {
+    match slices::parse(meta.as_bytes()) {
+        Ok(parsed) if !tasks => {
+            let edited = edit::apply(meta.as_bytes(), without_tasks(parsed).collect());
+            String::from_utf8(edited).unwrap_or_else(|_| "{}".into())
+        }
+        _ => meta.to_owned(),
+    }
+}
+
+fn without_tasks(meta: Raw<'_>) -> impl Iterator<Item = Splice> {
+    let extensions = meta.get(CAPABILITIES).and_then(|c| c.get("extensions"));
+    let cuts = extensions.map(|e| edit::cuts(e, |name| name.is_string(TASKS)));
+    cuts.into_iter().flatten().map(Splice::cut)
 }
 
 /// The progress token that the client gave.

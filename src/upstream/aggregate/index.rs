@@ -13,7 +13,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Member, names::Naming, present, template::Template};
+use super::{Member, names::Naming, present, tasks::TASKS, template::Template};
 use crate::{
     mcp::{
         json::hash::FoldState,
@@ -46,6 +46,8 @@ pub(super) struct Entry {
 pub(super) struct Part {
     pub(super) version: u64,
     pub(super) about: Arc<About>,
+    /// Whether it declared the tasks extension.
+    pub(super) tasks: bool,
     pub(super) ttl: [Option<Duration>; 4],
     pub(super) public: [bool; 4],
     entries: [Vec<Arc<Entry>>; 4],
@@ -130,6 +132,7 @@ impl Part {
         Self {
             version,
             about: Arc::clone(&offers.about),
+            tasks: offers.about.extension(TASKS),
             ttl: Kind::ALL.map(|kind| offers.list(kind).ttl),
             public: Kind::ALL.map(|kind| offers.list(kind).public),
             entries,

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`. Changes of lists are told when the merged lists have changed, which the catalogs know: told
 //! any earlier, a client would read the old list again. So no member is listened to for them by each client; it is for
-//! the resources that a client subscribes to, each at the member that has it.
+//! the resources and tasks that a client subscribes to, each at the member that has it.
 //!
 //! Invariants: one acknowledgement, before anything else; every message has the id of the client's own request; when
 //! the client leaves, all streams to members end.
@@ -13,14 +13,14 @@ use std::{
 
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Response, request::Parts};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
     time::{Instant, timeout_at},
 };
 
-use super::{Core, member, reply, route::resource};
+use super::{Core, member, reply, route::resource, tasks};
 use crate::{
     mcp::{
         json::{Raw, Type},
@@ -34,9 +34,9 @@ use crate::{
 pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// How long the acknowledgement waits for those of the members.
 const ACK_WAIT: Duration = Duration::from_secs(5);
-/// Messages that wait for a client; then its members' streams are not read on.
-const WAITING: usize = 64;
-/// Most resources that one stream may be about.
+/// Messages that wait for a client; then its members' streams are not read on. That of a task has its whole result.
+const WAITING: usize = 8;
+/// Most resources that one stream may be about, and most tasks.
 const MOST: usize = 1_000;
 
 /// The kinds of change: what a client asks for, who tells, and how.
@@ -57,14 +57,30 @@ pub(super) struct Listen {
     pub(super) meta: Box<str>,
     /// Which of [`CHANGES`] are told.
     changes: [bool; 3],
-    /// The resources, by who has them.
-    resources: BTreeMap<usize, Vec<String>>,
+    /// Resources and tasks, by who has them.
+    shares: BTreeMap<usize, Share>,
+}
+
+/// What one member is to tell of.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Share {
+    pub(super) uris: Vec<String>,
+    /// The public id of each task, by that at the member.
+    pub(super) tasks: BTreeMap<String, String>,
+    /// Whether the member may know that the client has the tasks extension.
+    pub(super) declares_tasks: bool,
+}
+
+impl Share {
+    fn is_empty(&self) -> bool {
+        self.uris.is_empty() && self.tasks.is_empty()
+    }
 }
 
 /// What a member's stream tells.
 pub(super) enum Told {
-    /// It was opened, about these resources; or refused.
-    Answered(usize, Vec<String>),
+    /// It was opened, about these; or refused.
+    Answered(usize, Share),
     /// Something for the client.
     Message(String),
 }
@@ -75,11 +91,16 @@ pub(super) fn listen(
     head: &Parts,
     id: &str,
     message: &Message<'_>,
+    principal: &str,
 ) -> Response<ResponseBody> {
     let Some(wanted) = message.params.and_then(|p| p.get("notifications")).filter(Raw::is_object) else {
         return reply::invalid(id, "params.notifications must be an object");
     };
     let index = core.index();
+    let asks_for_tasks = wanted.get("taskIds").is_some_and(|ids| ids.elements().next().is_some());
+    if asks_for_tasks && core.serves_tasks(&index) && !tasks::declared(message) {
+        return tasks::undeclared(id);
+    }
     let missing = core.members.iter().any(|m| m.catalog.age().is_none());
     let tells = |capability: &str| {
         missing || index.parts.iter().any(|part| part.about.declares(capability, "listChanged"))
@@ -88,13 +109,19 @@ pub(super) fn listen(
         wanted.get(flag).is_some_and(|f| f.text() == "true") && tells(capability)
     });
     let uris = wanted.get("resourceSubscriptions").filter(|u| u.kind() == Type::Array);
-    let mut resources: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    let mut shares: BTreeMap<usize, Share> = BTreeMap::new();
     for uri in uris.into_iter().flat_map(|u| u.elements()).filter_map(|u| u.as_exact_str()).take(MOST) {
         if let Ok(way) = resource(core, &index, &uri)
             && index.parts[way.seat].about.declares("resources", "subscribe")
         {
-            resources.entry(way.seat).or_default().push(uri.into_owned());
+            shares.entry(way.seat).or_default().uris.push(uri.into_owned());
         }
+    }
+    for (seat, own, public) in core.tasks_wanted(&index, principal, wanted, MOST) {
+        shares.entry(seat).or_default().tasks.insert(own, public);
+    }
+    for (seat, share) in &mut shares {
+        share.declares_tasks = core.may_have_tasks(&index, *seat);
     }
     let listen = Listen {
         core: Arc::clone(core),
@@ -103,7 +130,7 @@ pub(super) fn listen(
         extensions: head.extensions.clone(),
         meta: message.meta.map_or("{}", |m| m.text()).into(),
         changes,
-        resources,
+        shares,
     };
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
@@ -128,13 +155,13 @@ impl Listen {
         let (tell, mut told) = mpsc::channel(WAITING);
         let (release, released) = watch::channel(None);
         let mut members = JoinSet::new();
-        for (seat, uris) in &self.resources {
-            let (this, uris) = (Arc::clone(&self), uris.clone());
-            members.spawn(member::follow(this, *seat, uris, tell.clone(), released.clone()));
+        for (seat, share) in &self.shares {
+            let (this, share) = (Arc::clone(&self), share.clone());
+            members.spawn(member::follow(this, *seat, share, tell.clone(), released.clone()));
         }
         let honoured = self.answers(&mut told).await;
         let seats: HashSet<usize> = honoured.keys().copied().collect();
-        send(client, self.acknowledgement(honoured.into_values().flatten().collect())).await?;
+        send(client, self.acknowledgement(honoured.into_values())).await?;
         release.send_replace(Some(Arc::new(seats)));
         loop {
             tokio::select! {
@@ -146,16 +173,16 @@ impl Listen {
     }
 
     /// Waits for the members' acknowledgements: all, or those in time.
-    async fn answers(&self, told: &mut mpsc::Receiver<Told>) -> BTreeMap<usize, Vec<String>> {
+    async fn answers(&self, told: &mut mpsc::Receiver<Told>) -> BTreeMap<usize, Share> {
         let by = Instant::now() + ACK_WAIT;
         let mut honoured = BTreeMap::new();
-        let mut left = self.resources.len();
+        let mut left = self.shares.len();
         while left > 0 {
             match timeout_at(by, told.recv()).await {
-                Ok(Some(Told::Answered(seat, uris))) => {
+                Ok(Some(Told::Answered(seat, share))) => {
                     left -= 1;
-                    if !uris.is_empty() {
-                        honoured.insert(seat, uris);
+                    if !share.is_empty() {
+                        honoured.insert(seat, share);
                     }
                 }
                 Ok(Some(Told::Message(_))) => {}
@@ -172,14 +199,19 @@ impl Listen {
             let other = kinds.iter().any(|kind| now[*kind as usize] != digests[*kind as usize]);
             if other && self.changes[n] {
                 let method = format!("notifications/{name}/list_changed");
-                send(client, self.message(&method, json!({}))).await?;
+                send(client, self.message(&method, "")).await?;
             }
         }
         *digests = now;
         Ok(())
     }
 
-    fn acknowledgement(&self, mut uris: Vec<String>) -> String {
+    fn acknowledgement(&self, shares: impl Iterator<Item = Share>) -> String {
+        let (mut uris, mut tasks) = (Vec::new(), Vec::new());
+        for share in shares {
+            uris.extend(share.uris);
+            tasks.extend(share.tasks.into_values());
+        }
         let told = CHANGES.iter().zip(self.changes).filter(|(_, yes)| *yes);
         let mut honoured: Value =
             told.map(|((flag, ..), _)| ((*flag).to_owned(), Value::Bool(true))).collect();
@@ -187,24 +219,24 @@ impl Listen {
             uris.sort();
             honoured["resourceSubscriptions"] = uris.into();
         }
-        self.message("notifications/subscriptions/acknowledged", json!({"notifications": honoured}))
+        if !tasks.is_empty() {
+            tasks.sort();
+            honoured["taskIds"] = tasks.into();
+        }
+        self.message("notifications/subscriptions/acknowledged", &format!(r#""notifications":{honoured}"#))
     }
 
     /// That a resource may have changed.
     pub(super) fn updated(&self, uri: &str) -> String {
-        self.message("notifications/resources/updated", json!({"uri": uri}))
+        self.message("notifications/resources/updated", &format!(r#""uri":{}"#, Value::from(uri)))
     }
 
-    /// A notification of this stream.
-    fn message(&self, method: &str, params: Value) -> String {
-        let params = params.to_string();
-        let params = match params.strip_prefix('{').and_then(|p| p.strip_suffix('}')).unwrap_or_default() {
-            "" => String::new(),
-            members => format!("{members},"),
-        };
+    /// A notification of this stream; `params` are members in JSON.
+    pub(super) fn message(&self, method: &str, params: &str) -> String {
+        let comma = if params.is_empty() { "" } else { "," };
         let id = &self.id;
         format!(
-            r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{params}"_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#
+            r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{params}{comma}"_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#
         )
     }
 

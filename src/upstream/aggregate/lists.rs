@@ -117,7 +117,7 @@ pub(super) fn discover(core: &Core, id: &str) -> Response<ResponseBody> {
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": [MODERN],
-        "capabilities": capabilities(&index),
+        "capabilities": capabilities(core, &index),
         "ttlMs": hints.iter().map(|(ttl, _)| *ttl).min().unwrap_or(0),
         "cacheScope": if hints.iter().any(|(_, private)| *private) { "private" } else { "public" },
         "_meta": reply::meta(),
@@ -128,8 +128,8 @@ pub(super) fn discover(core: &Core, id: &str) -> Response<ResponseBody> {
     reply::result(id, result.to_string().as_bytes())
 }
 
-/// The union. Extensions and experimental ones are not passed on: nothing here bridges them.
-fn capabilities(index: &Index) -> Value {
+/// The union. Of extensions only that of tasks is passed on: nothing here bridges others, nor experimental ones.
+fn capabilities(core: &Core, index: &Index) -> Value {
     let mut union = Map::new();
     for part in &index.parts {
         for capability in ["tools", "prompts", "resources", "completions", "logging"] {
@@ -140,6 +140,9 @@ fn capabilities(index: &Index) -> Value {
                 all[flag] = true.into();
             }
         }
+    }
+    if let Some(extensions) = core.extensions(index) {
+        union.insert("extensions".into(), extensions);
     }
     Value::Object(union)
 }

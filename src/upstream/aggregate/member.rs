@@ -1,5 +1,5 @@
-//! The stream of one member on which it tells of resources, for one client. Owns its reopening: what may have been
-//! missed meanwhile is told when it stands again.
+//! The stream of one member on which it tells of resources and tasks, for one client. Owns its reopening: what may have
+//! been missed meanwhile is told when it stands again.
 
 use std::{
     collections::HashSet,
@@ -15,13 +15,18 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::listen::{Listen, SUBSCRIPTION, Told};
+use super::{
+    edit,
+    listen::{Listen, SUBSCRIPTION, Share, Told},
+    missed,
+    present::quoted,
+};
 use crate::{
     mcp::{
         headers::{METHOD_HEADER, NAME_HEADER},
         json::{
             self as slices,
-            edit::{self, Splice},
+            edit::{self as splice, Splice},
         },
         response::Format,
         sse::Scanner,
@@ -31,6 +36,8 @@ use crate::{
 
 /// Largest message looked at; these are far smaller.
 const MAX_EVENT: usize = 64 * 1024;
+/// The same where tasks are told of, with the whole result of each.
+pub(super) const MAX_TASK_EVENT: usize = 4 * 1024 * 1024;
 /// A stream that lived this long was a good one: the next is opened soon.
 const LONG_LIVED: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -42,11 +49,11 @@ pub(super) type Released = watch::Receiver<Option<Arc<HashSet<usize>>>>;
 pub(super) async fn follow(
     listen: Arc<Listen>,
     seat: usize,
-    uris: Vec<String>,
+    share: Share,
     tell: mpsc::Sender<Told>,
     released: Released,
 ) {
-    let mut member = Member { listen, seat, uris, tell, released, acknowledged: false };
+    let mut member = Member { listen, seat, share, tell, released, acknowledged: false };
     let mut pause = Backoff::up_to(LONGEST_PAUSE);
     loop {
         let opened = Instant::now();
@@ -59,7 +66,7 @@ pub(super) async fn follow(
         }
         if !member.acknowledged {
             // The client is told that these are not followed.
-            drop(member.tell.send(Told::Answered(seat, Vec::new())).await);
+            drop(member.tell.send(Told::Answered(seat, Share::default())).await);
             return;
         }
         if opened.elapsed() >= LONG_LIVED {
@@ -72,7 +79,7 @@ pub(super) async fn follow(
 struct Member {
     listen: Arc<Listen>,
     seat: usize,
-    uris: Vec<String>,
+    share: Share,
     tell: mpsc::Sender<Told>,
     released: Released,
     /// Whether it has acknowledged before.
@@ -86,10 +93,16 @@ impl Member {
     async fn open(&self) -> Result<Response<ResponseBody>, UpstreamError> {
         let core = &self.listen.core;
         let id = core.next_id.fetch_add(1, Relaxed);
-        let wanted = json!({"resourceSubscriptions": self.uris});
+        let mut wanted = json!({});
+        if !self.share.uris.is_empty() {
+            wanted["resourceSubscriptions"] = json!(self.share.uris);
+        }
+        if !self.share.tasks.is_empty() {
+            wanted["taskIds"] = self.share.tasks.keys().cloned().collect();
+        }
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"subscriptions/listen","params":{{"notifications":{wanted},"_meta":{}}}}}"#,
-            self.listen.meta
+            edit::meta(&self.listen.meta, self.share.declares_tasks)
         );
         let mut request = Request::new(body.into());
         *request.method_mut() = Method::POST;
@@ -107,7 +120,8 @@ impl Member {
             return Ok(());
         }
         let mut body = answer.into_body();
-        let mut scanner = Scanner::new(MAX_EVENT);
+        let largest = if self.share.tasks.is_empty() { MAX_EVENT } else { MAX_TASK_EVENT };
+        let mut scanner = Scanner::new(largest);
         let mut messages = Vec::new();
         while let Some(Ok(frame)) = body.frame().await {
             let Some(data) = frame.data_ref() else { continue };
@@ -124,36 +138,50 @@ impl Member {
         let method = root.get("method").and_then(|m| m.as_str());
         match method.as_deref() {
             Some("notifications/subscriptions/acknowledged") => self.opened(root).await,
-            Some("notifications/resources/updated") if self.acknowledged => {
-                let subscription =
-                    root.get("params").and_then(|p| p.get("_meta")).and_then(|m| m.get(SUBSCRIPTION));
-                let Some(subscription) = subscription else { return Ok(()) };
-                let ours = Splice::replace(subscription.range(), self.listen.id.as_bytes().to_vec());
-                let message = edit::apply(message, vec![ours]);
-                self.tell(Told::Message(String::from_utf8_lossy(&message).into_owned())).await
+            Some("notifications/resources/updated") if self.acknowledged => self.pass(root, None).await,
+            Some("notifications/tasks") if self.acknowledged => {
+                let id = root.get("params").and_then(|p| p.get("taskId"));
+                let public = id.and_then(|id| self.share.tasks.get(&*id.as_exact_str()?));
+                // One that the client did not ask about is none of its business.
+                let Some((id, public)) = id.zip(public) else { return Ok(()) };
+                self.pass(root, Some(Splice::replace(id.range(), quoted(public)))).await
             }
             _ => Ok(()),
         }
     }
 
+    /// Gives a message to the client, with the id of its own request.
+    async fn pass(&self, message: slices::Raw<'_>, splice: Option<Splice>) -> Result<(), Gone> {
+        let subscription = message.get("params").and_then(|p| p.get("_meta")?.get(SUBSCRIPTION));
+        let Some(subscription) = subscription else { return Ok(()) };
+        let ours = Splice::replace(subscription.range(), self.listen.id.as_bytes().to_vec());
+        let splices = [ours].into_iter().chain(splice).collect();
+        let message = splice::apply(message.document().as_bytes(), splices);
+        self.tell(Told::Message(String::from_utf8_lossy(&message).into_owned())).await
+    }
+
     async fn opened(&mut self, message: slices::Raw<'_>) -> Result<(), Gone> {
         let honoured = message.get("params").and_then(|p| p.get("notifications"));
-        let honoured = honoured.and_then(|n| n.get("resourceSubscriptions"));
-        let honoured: HashSet<String> = honoured
-            .iter()
-            .flat_map(|h| h.elements())
-            .filter_map(|u| u.as_exact_str())
-            .map(|u| u.into())
-            .collect();
+        let honoured = |member: &str| -> HashSet<String> {
+            let all = honoured.and_then(|n| n.get(member)).into_iter().flat_map(|h| h.elements());
+            all.filter_map(|item| Some(item.as_exact_str()?.into_owned())).collect()
+        };
+        let (uris, tasks) = (honoured("resourceSubscriptions"), honoured("taskIds"));
         if self.acknowledged {
-            for uri in self.uris.iter().filter(|u| honoured.contains(*u)) {
+            for uri in self.share.uris.iter().filter(|u| uris.contains(*u)) {
                 self.tell(Told::Message(self.listen.updated(uri))).await?;
+            }
+            for (_, public) in self.share.tasks.iter().filter(|(own, _)| tasks.contains(*own)) {
+                if let Some(message) = missed::notification(&self.listen, public).await {
+                    self.tell(Told::Message(message)).await?;
+                }
             }
             return Ok(());
         }
         self.acknowledged = true;
-        self.uris.retain(|uri| honoured.contains(uri));
-        self.tell(Told::Answered(self.seat, self.uris.clone())).await?;
+        self.share.uris.retain(|uri| uris.contains(uri));
+        self.share.tasks.retain(|own, _| tasks.contains(own));
+        self.tell(Told::Answered(self.seat, self.share.clone())).await?;
         let released = self.released.wait_for(Option::is_some).await.map_err(|_| Gone)?;
         let mine = released.as_ref().is_some_and(|seats| seats.contains(&self.seat));
         if mine { Ok(()) } else { Err(Gone) }

@@ -2,7 +2,7 @@
 //! goes to the one member that has the name, under the name that it has there.
 //!
 //! Invariants: no member is asked for what another one offers; a member that hangs or fails delays its own callers
-//! alone; ids, progress tokens, cursors and states of one side never appear on the other.
+//! alone; ids, progress tokens, cursors, states and ids of tasks of one side never appear on the other.
 
 mod answer;
 mod call;
@@ -12,11 +12,13 @@ mod links;
 mod listen;
 mod lists;
 mod member;
+mod missed;
 mod names;
 mod present;
 mod reply;
 mod rewrite;
 mod route;
+mod tasks;
 mod template;
 
 #[cfg(test)]

@@ -39,6 +39,18 @@ pub(super) fn error(
     json_body(status, format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#))
 }
 
+/// A JSON-RPC error with `data`.
+pub(super) fn error_with(
+    status: StatusCode,
+    id: &str,
+    code: i64,
+    message: &str,
+    data: &Value,
+) -> Response<ResponseBody> {
+    let error = json!({"code": code, "message": message, "data": data});
+    json_body(status, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
+}
+
 /// Parameters that cannot be used: in-band, as the SDKs of servers do.
 pub(super) fn invalid(id: &str, message: &str) -> Response<ResponseBody> {
     error(StatusCode::OK, Some(id), INVALID_PARAMS, message)

@@ -1,5 +1,5 @@
-//! An answer on its way back: the client's id and progress token put in again, `requestState` sealed, resource links
-//! noted. Works on the bytes as they pass, JSON or events; nothing else is touched or held back.
+//! An answer on its way back: the client's id and progress token put in again, `requestState` and ids of tasks sealed,
+//! resource links noted. Works on the bytes as they pass, JSON or events; nothing else is touched or held back.
 //!
 //! Invariant: how the answer is cut into chunks makes no difference, and memory is bounded by [`MAX_STATE`].
 
@@ -8,6 +8,7 @@ mod lines;
 use std::borrow::Cow;
 
 use self::lines::{Lines, What};
+use super::{present::quoted, tasks::MAX_ID};
 use crate::mcp::json::{
     Type,
     push::{Push, Sink},
@@ -16,12 +17,14 @@ use crate::mcp::json::{
 
 /// Longest `requestState`, in bytes: sealed and encoded it must still be opened again.
 const MAX_STATE: usize = 32 * 1024;
+/// The same for the id of a task.
+const MAX_TASK: usize = MAX_ID;
 /// Longest URI that is noted.
 const MAX_URI: usize = 2 * 1024;
 /// Longest member name that is looked at; all that mean something are shorter.
 const MAX_NAME: usize = 64;
 /// Levels at which names mean something.
-const LEVELS: usize = 6;
+const LEVELS: usize = 7;
 
 /// What is put in.
 pub(super) trait Wants: Send {
@@ -31,13 +34,17 @@ pub(super) trait Wants: Send {
     fn progress_token(&self) -> Option<&[u8]>;
     /// Seals a member's `requestState`.
     fn seal(&self, state: &str) -> String;
+    /// Whether the member has tasks.
+    fn has_tasks(&self) -> bool;
+    /// The public id of a member's task.
+    fn task(&self, own: &str) -> String;
     /// A resource was linked to.
     fn linked(&self, uri: &str);
 }
 
-/// A `requestState` that is longer than what is carried.
+/// A value that is longer than what is carried, and which.
 #[derive(Debug)]
-pub(super) struct TooLong;
+pub(super) struct TooLong(pub(super) &'static str);
 
 /// Rewrites one answer.
 pub(super) struct Rewriter<W> {
@@ -82,10 +89,11 @@ impl<W: Wants> Rewriter<W> {
         if watch.hold.is_none() || push.is_bad() {
             out.extend_from_slice(chunk.get(copied..).unwrap_or_default());
         }
-        if watch.hold == Some(Place::RequestState) && watch.token.len() > MAX_STATE {
-            return Err(TooLong);
+        match watch.too_long() {
+            Some(Place::TaskId) => Err(TooLong("the server's id of a task is longer than 2 KiB")),
+            Some(_) => Err(TooLong("the server's requestState is longer than 32 KiB")),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -99,6 +107,9 @@ enum Place {
     ProgressToken,
     Result,
     RequestState,
+    TaskId,
+    /// The result of the call that became a task.
+    Outcome,
     /// `content` or `contents`
     Content,
     Resource,
@@ -117,6 +128,8 @@ struct Watch {
     token: Vec<u8>,
     from: Option<usize>,
     limit: usize,
+    /// Of what a value ended that was longer than its limit.
+    over: Option<Place>,
 }
 
 impl Watch {
@@ -142,6 +155,12 @@ impl Watch {
         (self.token.len() <= self.limit).then(|| text::decode_lossy(token))
     }
 
+    /// What is longer than its limit, whether it has ended or not.
+    fn too_long(&self) -> Option<Place> {
+        let sealed = |place: &Place| matches!(place, Place::RequestState | Place::TaskId);
+        self.over.or_else(|| self.hold.filter(sealed).filter(|_| self.token.len() > self.limit))
+    }
+
     fn place(&self, depth: usize, name: &str) -> Place {
         let above = |levels: usize| depth.checked_sub(levels).map_or(Place::Other, |at| self.path[at]);
         match (depth, above(1), name) {
@@ -150,10 +169,13 @@ impl Watch {
             (1, _, "result") => Place::Result,
             (2, Place::Params, "progressToken") => Place::ProgressToken,
             (2, Place::Result, "requestState") => Place::RequestState,
+            (2, Place::Result | Place::Params, "taskId") => Place::TaskId,
+            (2, Place::Result | Place::Params, "result") => Place::Outcome,
             (2, Place::Result, "content" | "contents") => Place::Content,
-            (4, _, "uri") if above(2) == Place::Content => Place::Uri,
-            (4, _, "resource") if above(2) == Place::Content => Place::Resource,
-            (5, Place::Resource, "uri") => Place::Uri,
+            (3, Place::Outcome, "content") => Place::Content,
+            (4 | 5, _, "uri") if above(2) == Place::Content => Place::Uri,
+            (4 | 5, _, "resource") if above(2) == Place::Content => Place::Resource,
+            (5 | 6, Place::Resource, "uri") => Place::Uri,
             _ => Place::Other,
         }
     }
@@ -190,6 +212,7 @@ impl<W: Wants> Sink for Walk<'_, W> {
             Place::Id => true,
             Place::ProgressToken => self.wants.progress_token().is_some(),
             Place::RequestState => kind == Type::String,
+            Place::TaskId => kind == Type::String && self.wants.has_tasks(),
             _ => false,
         };
         if held {
@@ -199,6 +222,7 @@ impl<W: Wants> Sink for Walk<'_, W> {
         }
         match place {
             Place::RequestState if held => self.watch.start(at, MAX_STATE),
+            Place::TaskId if held => self.watch.start(at, MAX_TASK),
             Place::Uri if kind == Type::String => self.watch.start(at, MAX_URI),
             _ => {}
         }
@@ -214,12 +238,17 @@ impl<W: Wants> Sink for Walk<'_, W> {
             Some(Place::ProgressToken) => {
                 self.out.extend_from_slice(self.wants.progress_token().unwrap_or(b"null"));
             }
-            Some(Place::RequestState) => {
-                let state = self.watch.end(chunk, at).unwrap_or_default();
-                let sealed = self.wants.seal(&state);
-                self.out.push(b'"');
-                self.out.extend_from_slice(sealed.as_bytes());
-                self.out.push(b'"');
+            Some(held @ (Place::RequestState | Place::TaskId)) => {
+                let value = self.watch.end(chunk, at).map(Cow::into_owned);
+                if self.watch.token.len() > self.watch.limit {
+                    self.watch.over = Some(held);
+                }
+                let value = value.unwrap_or_default();
+                let sealed = match held {
+                    Place::TaskId => self.wants.task(&value),
+                    _ => self.wants.seal(&value),
+                };
+                self.out.extend_from_slice(&quoted(&sealed));
             }
             _ => {
                 if place == Place::Uri

@@ -8,7 +8,7 @@ use super::{
     Core,
     answer::State,
     index::{Entry, Index},
-    reply,
+    reply, tasks,
 };
 use crate::{
     bridge::sealed::Purpose,
@@ -22,7 +22,7 @@ use crate::{
 /// Where a request goes.
 pub(super) struct Way<'m> {
     pub(super) seat: usize,
-    /// The name or URI there.
+    /// The name, URI or id of a task there.
     pub(super) target: Arc<str>,
     /// The name as it stands, where it must be replaced.
     pub(super) name: Option<Raw<'m>>,
@@ -32,7 +32,7 @@ pub(super) struct Way<'m> {
     pub(super) state: Option<(Raw<'m>, String)>,
 }
 
-/// Finds the way of a request of one of the four routed methods.
+/// Finds the way of a request of one of the routed methods.
 ///
 /// # Errors
 /// The answer to the client, if there is none.
@@ -52,6 +52,7 @@ pub(super) fn find<'m>(
             Some(uri) => resource(core, index, uri),
             None => Err("params.uri must be a text".into()),
         },
+        about_task if tasks::is_about_task(about_task) => tasks::way(core, index, message, principal),
         _ => completion(core, index, message),
     };
     let mut way = match way {

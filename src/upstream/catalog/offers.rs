@@ -121,6 +121,13 @@ impl About {
         value.and_then(Value::as_bool).unwrap_or(false)
     }
 
+    /// Whether it declared an extension.
+    #[must_use]
+    pub fn extension(&self, name: &str) -> bool {
+        let extensions = self.capabilities.get("extensions");
+        extensions.and_then(|e| e.get(name)).is_some_and(Value::is_object)
+    }
+
     /// Whether it tells of changes of any list.
     #[must_use]
     pub(super) fn announces(&self) -> bool {

@@ -41,6 +41,7 @@ mod stdio;
 mod stdio_faults;
 mod stdio_life;
 mod streams;
+mod tasks;
 mod trace;
 mod transparent;
 mod walls;

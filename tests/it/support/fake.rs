@@ -70,6 +70,8 @@ pub(crate) enum Speaks {
     Modern,
     /// The modern era, and it tells of no changes.
     ModernAndSilent,
+    /// The modern era, with its extension for tasks.
+    Tasks,
     /// The modern era, and legacy clients as well.
     Both,
     /// 401 to whoever comes without `Authorization`.
@@ -242,7 +244,12 @@ async fn answer(shared: &Shared, script: &Script, req: Request<Incoming>) -> Rep
 
 /// The gateway asks for itself.
 fn own_question(shared: &Shared, seen: &Seen) -> Reply {
-    let modern = matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent | Speaks::Both);
+    let modern =
+        matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent | Speaks::Tasks | Speaks::Both);
+    let extensions = match shared.speaks {
+        Speaks::Tasks => json!({"io.modelcontextprotocol/tasks": {}}),
+        _ => json!({}),
+    };
     let announces = !matches!(shared.speaks, Speaks::ModernAndSilent | Speaks::LegacyAndSilent);
     if shared.speaks == Speaks::OnlyWithCredentials && seen.header("authorization").is_none() {
         return status(401);
@@ -254,10 +261,11 @@ fn own_question(shared: &Shared, seen: &Seen) -> Reply {
         "server/discover" if modern => result(
             seen,
             &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {"listChanged": announces}}, "serverInfo": {"name": "fake", "version": "1"}}),
+                "capabilities": {"tools": {"listChanged": announces}, "extensions": extensions},
+                "serverInfo": {"name": "fake", "version": "1"}}),
         ),
         "server/discover" => error(seen, -32601, "Method not found"),
-        "initialize" if matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent) => {
+        "initialize" if matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent | Speaks::Tasks) => {
             error(seen, -32601, "Method not found")
         }
         "subscriptions/listen" if modern => changes(shared),

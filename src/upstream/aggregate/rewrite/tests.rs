@@ -17,6 +17,12 @@ impl Wants for &Fixed {
     fn seal(&self, state: &str) -> String {
         format!("<{}>", state.replace('"', "'"))
     }
+    fn has_tasks(&self) -> bool {
+        true
+    }
+    fn task(&self, own: &str) -> String {
+        format!("task of {own}")
+    }
     fn linked(&self, uri: &str) {
         self.0.lock().unwrap().push(uri.to_owned());
     }
@@ -51,6 +57,27 @@ fn ids_tokens_and_states_are_replaced_and_links_noted_however_it_is_cut() {
 }
 
 #[test]
+fn ids_of_tasks_are_replaced_where_they_stand_for_one() {
+    let task = |id: &str| {
+        format!(
+            r#"{{"result":{{"taskId":{id},"resultType":"complete","result":{{"taskId":"9","content":[{{"uri":"x:1"}},{{"resource":{{"uri":"x:2","taskId":"9"}}}}]}}}},"id":7}}"#
+        )
+    };
+    let told = |id: &str| {
+        format!(
+            "data: {{\"params\":{{\"taskId\":{id},\"status\":\"working\"}},\"method\":\"notifications/tasks\"}}\n\n"
+        )
+    };
+    for cut in 1..40 {
+        let (json, links) = rewritten(&task("\"a\\u0062\""), false, cut);
+        assert_eq!(json, task("\"task of ab\"").replace("\"id\":7", "\"id\":\"client\""), "cut {cut}");
+        assert_eq!(links, ["x:1", "x:2"], "cut {cut}");
+        assert_eq!(rewritten(&told("\"1\""), true, cut).0, told("\"task of 1\""), "cut {cut}");
+        assert_eq!(rewritten(&told("1"), true, cut).0, told("1"), "no text, no id");
+    }
+}
+
+#[test]
 fn what_is_no_json_passes() {
     assert_eq!(rewritten("<html>", false, 2).0, "<html>");
     assert_eq!(rewritten("{\"id\":x}", false, 100).0, "{\"id\":x}");
@@ -61,11 +88,15 @@ fn what_is_no_json_passes() {
 }
 
 #[test]
-fn a_state_beyond_the_limit_is_refused() {
+fn a_state_or_task_beyond_the_limit_is_refused_also_in_one_piece() {
     let fixed = Fixed::default();
     let mut rewriter = Rewriter::new(&fixed, false);
     let text = format!(r#"{{"result":{{"requestState":"{}"#, "x".repeat(MAX_STATE + 10));
     assert!(text.as_bytes().chunks(1000).any(|c| rewriter.feed(c, &mut Vec::new()).is_err()));
+    for (member, most) in [("requestState", MAX_STATE), ("taskId", MAX_TASK)] {
+        let whole = format!(r#"{{"result":{{"{member}":"{}","x":1}},"id":1}}"#, "x".repeat(most));
+        assert!(Rewriter::new(&fixed, false).feed(whole.as_bytes(), &mut Vec::new()).is_err(), "{member}");
+    }
 }
 
 proptest! {

@@ -90,6 +90,19 @@ impl Fake {
         }
     }
 
+    /// With the tasks extension: a call of its tool `long` becomes the task `1`.
+    pub(super) fn with_tasks() -> Arc<Self> {
+        let fake = Self::tools(&["long"]);
+        fake.capabilities.lock().unwrap()["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+        fake.script(|seen| match seen.method() {
+            "tools/call" => Some(Act::Result(task("task", "working"))),
+            "tasks/get" => Some(Act::Result(task("complete", "completed"))),
+            "tasks/update" | "tasks/cancel" => Some(Act::Result(json!({"resultType": "complete"}))),
+            _ => None,
+        });
+        fake
+    }
+
     pub(super) fn tools(names: &[&str]) -> Arc<Self> {
         Self::with(json!({"tools": names.iter().map(|n| tool(n)).collect::<Vec<_>>()}))
     }
@@ -185,6 +198,16 @@ impl Upstream for Fake {
             }
         })
     }
+}
+
+/// The task `1` of every such fake.
+pub(super) fn task(kind: &str, status: &str) -> Value {
+    let mut task = json!({"resultType": kind, "taskId": "1", "status": status, "createdAt": "2026-12-01T00:00:00Z",
+        "lastUpdatedAt": "2026-12-01T00:00:00Z", "ttlMs": null});
+    if status == "completed" {
+        task["result"] = json!({"content": [{"type": "resource_link", "uri": "x://linked", "name": "l"}]});
+    }
+    task
 }
 
 pub(super) fn json_answer(status: u16, value: &Value) -> Response<ResponseBody> {

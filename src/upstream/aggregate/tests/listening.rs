@@ -13,21 +13,21 @@ use crate::{
 };
 
 /// A client's open stream.
-struct Client {
+pub(super) struct Client {
     body: ResponseBody,
     scanner: Scanner,
     messages: std::collections::VecDeque<Value>,
 }
 
 impl Client {
-    async fn open(running: &Running, wanted: Value) -> Self {
+    pub(super) async fn open(running: &Running, wanted: Value) -> Self {
         let call = request_of("ada", "\"sub\"", "subscriptions/listen", json!({"notifications": wanted}));
         let response = running.aggregate.call(call).await.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Self { body: response.into_body(), scanner: Scanner::new(1 << 16), messages: Default::default() }
     }
 
-    async fn next(&mut self) -> Option<Value> {
+    pub(super) async fn next(&mut self) -> Option<Value> {
         while self.messages.is_empty() {
             let frame = self.body.frame().await?.unwrap().into_data().unwrap();
             self.scanner.feed(&frame, |e| self.messages.push_back(serde_json::from_slice(e.data).unwrap()));
@@ -38,7 +38,7 @@ impl Client {
         Some(message)
     }
 
-    async fn expect(&mut self, method: &str) -> Value {
+    pub(super) async fn expect(&mut self, method: &str) -> Value {
         let message = self.next().await.unwrap();
         assert_eq!(message["method"], method, "{message}");
         message["params"].clone()
@@ -59,7 +59,7 @@ fn is_about_resources(seen: &super::fake::Seen) -> bool {
     seen.body["params"]["notifications"].get("resourceSubscriptions").is_some()
 }
 
-const ACK: &str = "notifications/subscriptions/acknowledged";
+pub(super) const ACK: &str = "notifications/subscriptions/acknowledged";
 const UPDATED: &str = "notifications/resources/updated";
 
 #[tokio::test]

@@ -5,4 +5,5 @@ mod fake;
 mod listening;
 mod lists;
 mod running;
+mod tasks;
 mod trouble;

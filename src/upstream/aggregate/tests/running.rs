@@ -47,6 +47,10 @@ pub(super) fn seat(name: &str, fake: &Arc<Fake>) -> Member {
 
 impl Running {
     pub(super) fn start(members: Vec<Member>) -> Self {
+        Self::sealing(members, Arc::new(Sealer::of_this_process()))
+    }
+
+    pub(super) fn sealing(members: Vec<Member>, sealer: Arc<Sealer>) -> Self {
         let stop = CancellationToken::new();
         let catalogs: Vec<_> = members.iter().map(|m| Arc::clone(&m.catalog)).collect();
         let seats = members.iter().map(|m| Arc::clone(&m.seat)).collect();
@@ -54,7 +58,7 @@ impl Running {
             let run = Arc::clone(&member.catalog).run(Arc::clone(&member.upstream), stop.clone());
             tokio::spawn(run);
         }
-        let aggregate = Aggregate::new(members, "__", Arc::new(Sealer::of_this_process()));
+        let aggregate = Aggregate::new(members, "__", sealer);
         Self { aggregate, catalogs, seats, _stop: stop.drop_guard() }
     }
 
