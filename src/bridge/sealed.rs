@@ -54,6 +54,7 @@ struct Key {
 /// Seals with the newest key, opens with any. `Debug` shows no key.
 pub struct Sealer {
     keys: Vec<Key>,
+    is_shared: bool,
 }
 
 impl std::fmt::Debug for Sealer {
@@ -73,7 +74,7 @@ impl Sealer {
             short.copy_from_slice(&id[..KEY_ID]);
             Key { id: short, cipher: XChaCha20Poly1305::new_from_slice(&key).expect("SHA-256 has 32 bytes") }
         });
-        Self { keys: keys.collect() }
+        Self { keys: keys.collect(), is_shared: true }
     }
 
     /// A sealer of this process alone: what it seals nobody else opens, and it not after a restart.
@@ -81,7 +82,13 @@ impl Sealer {
     pub fn of_this_process() -> Self {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).expect("the system gives random bytes");
-        Self::new([&secret[..]])
+        Self { is_shared: false, ..Self::new([&secret[..]]) }
+    }
+
+    /// Whether others may have its keys: other processes, or this one after a restart.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Seals `value` for `principal`, good until `lifetime` from now.

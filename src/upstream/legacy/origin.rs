@@ -20,7 +20,10 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         headers::{METHOD_HEADER, NAME_HEADER},
     },
-    upstream::{CREDENTIALS, Caller, ClientSession, ForwardPath, Upstream},
+    upstream::{
+        CREDENTIALS, Caller, ClientSession, ForwardPath, Upstream,
+        named::{NamedHere, Opened, Opening},
+    },
 };
 
 /// See the module.
@@ -49,6 +52,25 @@ impl Origin {
     pub(super) fn asker(&self, incoming: Box<Incoming>, status: StatusCode) -> Asker {
         let to = (&self.way.headers, &self.way.extensions).into();
         Asker { incoming, owner: Arc::clone(&self.owner), to, status }
+    }
+
+    /// The session that the client's own session names, unless it was opened with other credentials.
+    pub(super) fn named(&self) -> Option<&Opened> {
+        let NamedHere(opened) = self.way.extensions.get()?;
+        (opened.owner == self.mark()).then_some(opened)
+    }
+
+    /// Names the session in the id that is being made for the client, if one is.
+    pub(super) fn name(&self, session: &Session) {
+        if let Some(opening) = self.way.extensions.get::<Opening>() {
+            session.named_by(|opened| opening.name(Opened { owner: self.mark(), ..opened }));
+        }
+    }
+
+    /// The credentials of the client's own that the owner is made of, as a hash.
+    fn mark(&self) -> Option<u64> {
+        let (_, digest) = self.owner.rsplit_once('\n')?;
+        u64::from_str_radix(digest.get(..16)?, 16).ok()
     }
 
     pub(super) fn key(&self, incoming: &Incoming) -> Key {
