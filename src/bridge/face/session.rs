@@ -119,7 +119,6 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-
     /// The id for the client's header.
     pub(super) fn seal(&self, sealer: &Sealer, principal: &str) -> Option<HeaderValue> {
         HeaderValue::from_str(&sealer.seal(Purpose::Session, principal, LIFETIME, self)).ok()
@@ -237,7 +236,12 @@ mod tests {
     fn an_id_stays_a_header_whatever_the_servers_say() {
         let openings = Openings::new();
         for n in 0..100 {
-            let opened = Opened { id: "\\".repeat(40).into(), version: "2025-11-25".into(), offers: 31, owner: Some(7) };
+            let opened = Opened {
+                id: "\\".repeat(40).into(),
+                version: "2025-11-25".into(),
+                offers: 31,
+                owner: Some(7),
+            };
             let _bounded = openings.at(&format!("server-{n}").into()).name(opened);
         }
         let text = "n".repeat(LONGEST);

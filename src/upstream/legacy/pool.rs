@@ -91,7 +91,11 @@ impl Pool {
     }
 
     /// The session for a call that can be asked something.
-    pub(super) async fn lend<F>(self: &Arc<Self>, key: &Key, open: impl Fn(bool) -> F) -> Result<Lent, NoSession>
+    pub(super) async fn lend<F>(
+        self: &Arc<Self>,
+        key: &Key,
+        open: impl Fn(bool) -> F,
+    ) -> Result<Lent, NoSession>
     where
         F: Future<Output = Result<Session, NoSession>> + Send + 'static,
     {

@@ -30,7 +30,7 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         message::{self, Body},
     },
-    upstream::{BoxFuture, ResponseBody, Upstream, UpstreamError, named::Opened},
+    upstream::{BoxFuture, ResponseBody, Upstream, UpstreamError, named::Opened, refusal::disowned},
 };
 
 /// The bridge's own requests and notices in a session take no longer.
@@ -228,7 +228,8 @@ impl Session {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         let sent = async {
             let response = self.way.upstream.call(self.within(self.way.post(body.into()))).await.ok()?;
-            if response.status() == StatusCode::NOT_FOUND && self.id.is_some() {
+            let (response, is_disowned) = disowned(response).await.ok()?;
+            if is_disowned && self.id.is_some() {
                 self.lost();
                 return None;
             }
