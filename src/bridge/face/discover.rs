@@ -25,7 +25,10 @@ use super::{
 };
 use crate::{
     mcp::era::SESSION_HEADER,
-    upstream::{ResponseBody, UpstreamError, named::Openings},
+    upstream::{
+        ResponseBody, UpstreamError,
+        named::{Named, Openings},
+    },
 };
 
 /// How long an answer is used again, where the server does not ask for less.
@@ -100,7 +103,10 @@ pub(super) fn asked(params: &Value, principal: Arc<str>) -> Result<Session, Refu
 impl Core {
     pub(super) async fn initialize(&self, call: &Call) -> Result<Response<ResponseBody>, UpstreamError> {
         let key = key(call);
-        let openings = self.names_sessions.then(Openings::new);
+        let Session { principal, revision, client, can, nonce, .. } = call.session.clone();
+        let nonce = nonce.unwrap_or_else(new_nonce);
+        let mut claims = Claims { revision, client, can, nonce, named: Named::default() };
+        let openings = self.names_sessions.then(|| claims.openings());
         // Who is to open sessions is asked each time.
         let found = match self.discovered.get(&key).filter(|_| openings.is_none()) {
             Some(found) => found,
@@ -112,11 +118,9 @@ impl Core {
                 Err(answer) => return Ok(*answer),
             },
         };
-        let Session { principal, revision, client, can, nonce, .. } = call.session.clone();
         let mut response = body::result(&call.id, &result(&found, revision).to_string());
-        let nonce = nonce.unwrap_or_else(new_nonce);
-        let named = openings.map(Openings::close).unwrap_or_default();
-        if let Some(id) = (Claims { revision, client, can, nonce, named }).seal(&self.sealer, &principal) {
+        claims.named = openings.map(Openings::close).unwrap_or_default();
+        if let Some(id) = claims.seal(&self.sealer, &principal) {
             response.headers_mut().insert(SESSION_HEADER, id);
         }
         Ok(response)

@@ -42,7 +42,7 @@ fn with(mut request: Request<Bytes>, named: &Named) -> Request<Bytes> {
 
 /// What `initialize` of the client does.
 async fn open(bench: &Bench) -> Named {
-    let openings = Openings::new();
+    let openings = Openings::with_room(1_000);
     let mut discover = of_client("server/discover", json!({}));
     discover.extensions_mut().insert(openings.at(&"fake".into()));
     assert_eq!(bench.send(discover).await.status(), 200);
@@ -128,7 +128,7 @@ async fn one_that_is_gone_costs_one_initialize_and_its_successor_is_remembered()
 #[tokio::test]
 async fn other_credentials_do_not_go_on_with_it() {
     let one = Bench::new(|_| Does::AsUsual);
-    let openings = Openings::new();
+    let openings = Openings::with_room(1_000);
     let mut discover = of_client("server/discover", json!({}));
     discover.extensions_mut().insert(openings.at(&"fake".into()));
     discover.headers_mut().insert("authorization", "Bearer ada".parse().unwrap());
