@@ -27,6 +27,7 @@ RESULTS = {"tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "objec
 
 class Server(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1
     opened = 0
 
     def do_POST(self):
@@ -58,6 +59,7 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.send_header("mcp-session-id", session)
         self.end_headers()
         self.wfile.write(text)
+        self.wfile.flush()
 
     def log_message(self, *_):
         pass
@@ -65,6 +67,8 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 def server():
     made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    # The gateway's end is the end of its connections.
+    made.handle_error = lambda *_: None
     threading.Thread(target=made.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{made.server_port}/mcp"
 

@@ -55,6 +55,12 @@ pub(super) enum NoSession {
 }
 
 impl Hello {
+    /// Without what is only for `server/discover`: a client in front of several servers reads that of the catalogs, and
+    /// sessions are many.
+    pub(super) fn brief(&self) -> Self {
+        Self { one_stream: self.one_stream, ..Self::retold(Arc::clone(&self.version), self.offered()) }
+    }
+
     /// What another process must know of it.
     pub(super) fn offered(&self) -> u8 {
         let has = |(capability, flag): (&str, &str)| match flag {
@@ -65,7 +71,7 @@ impl Hello {
     }
 
     /// As another process has it told.
-    pub(super) fn retold(version: &str, offered: u8) -> Self {
+    pub(super) fn retold(version: Arc<str>, offered: u8) -> Self {
         let mut capabilities = Map::new();
         for (_, (capability, flag)) in OFFERS.iter().enumerate().filter(|(n, _)| offered & 1 << n != 0) {
             let flags = capabilities.entry(*capability).or_insert_with(|| json!({}));
@@ -73,7 +79,7 @@ impl Hello {
                 flags[*flag] = true.into();
             }
         }
-        Self { version: version.into(), capabilities, info: None, instructions: None, one_stream: None }
+        Self { version, capabilities, info: None, instructions: None, one_stream: None }
     }
 
     /// Whether the server has this capability.
@@ -218,12 +224,12 @@ mod tests {
     #[test]
     fn every_set_of_offers_is_retold_as_it_was() {
         for offered in 0..1 << OFFERS.len() {
-            assert_eq!(Hello::retold("2025-06-18", offered).offered(), offered);
+            assert_eq!(Hello::retold("2025-06-18".into(), offered).offered(), offered);
         }
         let said = json!({"protocolVersion": "2025-06-18", "capabilities":
             {"logging": {}, "resources": {"subscribe": true}, "tools": {"listChanged": true}, "x": {}}});
         let hello = hello(said).ok().unwrap();
-        let again = Hello::retold(&hello.version, hello.offered());
+        let again = hello.brief();
         assert!(again.offers("logging") && again.flag("resources", "subscribe"));
         assert!(again.flag("tools", "listChanged") && !again.flag("prompts", "listChanged"));
     }

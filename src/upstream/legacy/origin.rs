@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, Request, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, Request, StatusCode, header};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -88,6 +88,13 @@ impl Origin {
         let mut way = self.way.clone();
         for of_the_request in ["traceparent", "tracestate", "baggage"] {
             way.headers.remove(of_the_request);
+        }
+        // They are slices of what was read from the client's connection, which is larger.
+        for value in way.headers.values_mut() {
+            if let Ok(mut own) = HeaderValue::from_bytes(value.as_bytes()) {
+                own.set_sensitive(value.is_sensitive());
+                *value = own;
+            }
         }
         way.extensions.clear();
         if let Some(caller) = self.way.extensions.get::<Caller>() {

@@ -153,6 +153,9 @@ impl Pool {
             })??;
             session.apart = Arc::clone(&self.apart);
             session.one_client = key.client.is_some();
+            if session.one_client {
+                session.hello = session.hello.brief();
+            }
             if key.lane > 0 {
                 session.kin = Some((Arc::downgrade(self), key.clone()));
             }

@@ -113,7 +113,7 @@ impl Session {
     /// A session that another process has opened, or this one before it forgot it. `None` if the id cannot be one.
     pub(super) fn adopted(way: Way, opened: &Opened) -> Option<Self> {
         let id = HeaderValue::from_str(&opened.id).ok()?;
-        let hello = Hello::retold(&opened.version, opened.offers);
+        let hello = Hello::retold((*opened.version).into(), opened.offers);
         // Others have counted from 1 or from numbers as large as this one; JSON's numbers are exact below 2^53.
         let next = 1 << 51 | getrandom::u64().ok()? >> 13;
         let mut session = Self::new(way, Some(id), hello);
