@@ -1,5 +1,5 @@
-"""Memory of the gateway for each legacy session before two legacy servers, with the sessions at the servers that its id
-names, and without `sealing.keys`, where they are opened by the first call.
+"""Memory of the gateway for each legacy session before two legacy servers: with the sessions at the servers that its id
+names, without `sealing.keys`, where the first call opens one, and without any at a server.
 
     python3 benches/named_sessions.py target/release/smartgate [sessions]
 
@@ -19,6 +19,7 @@ import uuid
 from stdio_sessions import HELLO, kib
 
 CALL = '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"one__t","arguments":{}}}'
+LIST = '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
 ABOUT = {"capabilities": {"tools": {"listChanged": True}, "logging": {}, "resources": {"subscribe": True}},
          "serverInfo": {"name": "bench", "version": "1"}, "instructions": "Be brief. " * 50}
 RESULTS = {"tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}, "resources/list": {"resources": []},
@@ -73,7 +74,7 @@ def server():
     return f"http://127.0.0.1:{made.server_port}/mcp"
 
 
-def measure(program, what, sealing, warm, sessions):
+def measure(program, what, sealing, then, warm, sessions):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "smartgate.toml"
         config.write_text(f"""server.listen = "127.0.0.1:0"
@@ -105,7 +106,7 @@ upstreams.two.url = "{server()}"
             def open_all(count):
                 for _ in range(count):
                     session = post(HELLO)
-                    post(CALL, session)
+                    post(then, session)
                 return len(session)
 
             open_all(warm)
@@ -122,8 +123,11 @@ upstreams.two.url = "{server()}"
 
 
 def main(program, sessions=5000):
-    measure(program, "named", 'sealing.keys = ["0123456789abcdef0123456789abcdef"]', 500, sessions)
-    measure(program, "opened by the first call", "", 500, sessions)
+    key = 'sealing.keys = ["0123456789abcdef0123456789abcdef"]'
+    measure(program, "named", key, CALL, 500, sessions)
+    measure(program, "opened by the first call", "", CALL, 500, sessions)
+    # What a client's session and the records of its two calls take by themselves.
+    measure(program, "none at the servers", "", LIST, 500, sessions)
 
 
 if __name__ == "__main__":
