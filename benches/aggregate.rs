@@ -70,6 +70,7 @@ fn member(n: usize, tools: usize) -> Member {
         show: Show::default(),
         seat: Seat::new(Arc::clone(&name), 64, Some(timeout)),
         upstream: Arc::new(Canned { list }),
+        travels: false,
         catalog: Arc::new(Catalog::new(Arc::clone(&name), Some("2026-07-28"), timeout)),
         name,
     }

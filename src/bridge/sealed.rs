@@ -68,6 +68,7 @@ impl Key {
 /// Seals with the newest key, opens with any. `Debug` shows no key.
 pub struct Sealer {
     keys: Vec<Key>,
+    is_shared: bool,
 }
 
 impl std::fmt::Debug for Sealer {
@@ -95,7 +96,7 @@ impl Sealer {
                     .into(),
             }
         });
-        Self { keys: keys.collect() }
+        Self { keys: keys.collect(), is_shared: true }
     }
 
     /// A sealer of this process alone: what it seals nobody else opens, and it not after a restart.
@@ -103,7 +104,13 @@ impl Sealer {
     pub fn of_this_process() -> Self {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).expect("the system gives random bytes");
-        Self::new([&secret[..]])
+        Self { is_shared: false, ..Self::new([&secret[..]]) }
+    }
+
+    /// Whether others may have its keys: other processes, or this one after a restart.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Seals `value` for `principal`, good until `lifetime` from now.

@@ -449,7 +449,7 @@ pub(super) struct Aggregate {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sealing {
-    /// Secrets of at least 32 characters, the newest first: it seals, all of them open. Replicas with the same ones serve each other's sessions. Default: one of this process alone, which ends with it.
+    /// Secrets of at least 32 characters, the newest first: it seals, all of them open. Replicas with the same ones serve each other's sessions, and `initialize` before several servers opens the sessions with legacy ones at once, so that every replica goes on with them. Default: one of this process alone, which ends with it.
     #[serde(default)]
     pub(super) keys: Vec<At<SecretText>>,
 }

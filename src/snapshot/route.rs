@@ -114,7 +114,7 @@ impl Route {
         let bridge = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
         let tools = Box::new(Arc::clone(&catalog));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
-        let face = Arc::new(Face::new(inner, sealer, tools, bounds(spec)));
+        let face = Arc::new(Face::new(inner, sealer, tools, bounds(spec, false)));
         let open = Ways {
             alike: Arc::clone(&upstream),
             modern: Arc::clone(&bridge) as _,
@@ -177,7 +177,8 @@ impl Route {
         let tools = Box::new(aggregate.clone());
         let spec = spec_of_all(config, &Arc::from(ALL));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
-        let face = Arc::new(Face::new(inner, sealer, tools, bounds(&spec)));
+        let settings = bounds(&spec, sealer.is_shared());
+        let face = Arc::new(Face::new(inner, sealer, tools, settings));
         let open = Ways {
             alike: Arc::clone(&upstream),
             modern: Arc::clone(&upstream),
@@ -337,8 +338,9 @@ impl Upstream for AsModern {
     }
 }
 
-fn bounds(spec: &config::Upstream) -> face::Settings {
-    face::Settings { answer_within: spec.answer_within, limits: face::Limits::default() }
+fn bounds(spec: &config::Upstream, names_sessions: bool) -> face::Settings {
+    let limits = face::Limits::default();
+    face::Settings { answer_within: spec.answer_within, limits, names_sessions }
 }
 
 /// No upstream can be called so.

@@ -9,6 +9,7 @@ mod holding;
 pub mod http;
 pub mod http_sse;
 pub mod legacy;
+pub mod named;
 mod pace;
 mod refusal;
 pub mod replicas;

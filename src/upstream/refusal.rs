@@ -6,7 +6,10 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 
 use super::{ResponseBody, UpstreamError};
-use crate::mcp::{json::Type, message::Message};
+use crate::mcp::{
+    json::Type,
+    message::{self, Body, Message},
+};
 
 /// Largest refusal that is looked into, in bytes.
 const LARGEST: usize = 64 * 1024;
@@ -38,6 +41,26 @@ pub(super) fn is_about_session(status: StatusCode, message: &Message<'_>) -> boo
     let error = message.envelope.get("error").filter(|e| e.kind() == Type::Object && !message.has_result);
     let said = error.and_then(|e| e.get("message")).and_then(|m| m.as_str());
     status == StatusCode::BAD_REQUEST && said.is_some_and(|m| m.to_ascii_lowercase().contains("session"))
+}
+
+/// Whether a server says of a request in a session that it does not know the session; and the answer again.
+///
+/// # Errors
+/// As [`read`].
+pub(super) async fn disowned(
+    answer: Response<ResponseBody>,
+) -> Result<(Response<ResponseBody>, bool), UpstreamError> {
+    match answer.status() {
+        StatusCode::NOT_FOUND => return Ok((answer, true)),
+        StatusCode::BAD_REQUEST => {}
+        _ => return Ok((answer, false)),
+    }
+    let (answer, body) = read(answer).await?;
+    let is_disowned = match message::parse(&body) {
+        Ok(Body::Object(message)) => is_about_session(answer.status(), &message),
+        _ => false,
+    };
+    Ok((answer, is_disowned))
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 """Two gateways with one sealing key behind a load balancer that knows no affinity.
 
 Real clients hold sessions before servers of both eras. When one gateway is killed, the next call of every session
-succeeds, and nobody initializes again. What lives in one process says so when it is asked elsewhere: the child of a
+succeeds, and nobody initializes again. Nor does the survivor at a legacy server: what that keeps in a session goes on. What lives in one process says so when it is asked elsewhere: the child of a
 legacy session at a `command`, and calls that wait for answers.
 """
 import contextlib
 import json
 import signal
 from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 from calls import MODERN, PREFIX
 from gateway import Gateway
@@ -98,6 +99,32 @@ def open_session(made, path):
     return headers["mcp-session-id"]
 
 
+def upstream_session(bench):
+    """The survivor goes on with the session that the killed gateway has opened at a legacy server, until the client ends it."""
+    counter = RoundRobin([urlsplit(bench.server("everything").url).port])
+    servers = {"everything": (f"http://127.0.0.1:{counter.port}/mcp", ""), "python": (bench.server("python").url, "")}
+    one, other = (Gateway(bench, f"named-{name}", servers, extra=SEALING) for name in NAMES)
+    for made in (one, other):
+        made.knows()
+    tool = {"name": "everything__toggle-simulated-logging", "arguments": {}}
+    toggle = lambda made: json.dumps(post(made, "", {"id": 1, "method": "tools/call", "params": tool}, session)[2])
+    try:
+        before = counter.initialized
+        session = open_session(one, "")
+        check(counter.initialized == before + 1, f"the client's session made {counter.initialized - before} at the server")
+        check("Started" in (said := toggle(one)), lambda: f"the first call was answered {said}")
+        one.process.child.send_signal(signal.SIGKILL)
+        one.process.child.wait()
+        check("Stopped" in (said := toggle(other)), lambda: f"the server does not know the session: {said}")
+        check("Started" in (said := toggle(other)), lambda: f"the third call was answered {said}")
+        check(counter.initialized == before + 1, f"initialize was sent {counter.initialized - before} times to the server")
+        status, _, _ = http(other.url, None, {"mcp-session-id": session, "mcp-protocol-version": LEGACY}, method="DELETE")
+        check(status == 200, f"DELETE was answered {status}")
+        wait_until("the end of the session at the server", lambda: counter.deleted == 1)
+    finally:
+        counter.close()
+
+
 def own_child(bench):
     """A legacy session at a `command` lives in its process; among several as one it is made anew where it is missed."""
     one, other = pair(bench)
@@ -170,6 +197,7 @@ def tests(bench):
     yield "round-robin/all", in_turn(bench, "/mcp", all_answer)
     for name in ("everything", "python-old", "python-new") if FULL else ("python-old",):
         yield f"round-robin/{name}", in_turn(bench, f"/mcp/{name}", single)
+    yield "round-robin/upstream-session", lambda: upstream_session(bench)
     yield "round-robin/own-child", lambda: own_child(bench)
     yield "round-robin/question", lambda: question(bench)
     yield "round-robin/parked", lambda: parked(bench)

@@ -1,6 +1,6 @@
 """A load balancer without any affinity: each HTTP request goes to the next gateway that can be connected to.
 
-Owns the listening socket and a thread with its loop. It counts the `initialize` requests that pass. Invariant: every
+Owns the listening socket and a thread with its loop. It counts the `initialize` requests that pass, and the DELETEs. Invariant: every
 exchange has a connection of its own on both sides, so that nothing but the turn decides where it goes.
 """
 import asyncio
@@ -12,7 +12,7 @@ INITIALIZE = b'"method":"initialize"'
 class RoundRobin:
     def __init__(self, backends):
         self.backends = list(backends)
-        self.initialized, self.served = 0, {port: 0 for port in backends}
+        self.initialized, self.deleted, self.served = 0, 0, {port: 0 for port in backends}
         self._turn = 0
         self._loop = asyncio.new_event_loop()
         ready = threading.Event()
@@ -37,6 +37,7 @@ class RoundRobin:
             lines = head[:-4].split(b"\r\n")
             names = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])}
             body = await reader.readexactly(int(names.get(b"content-length", 0)))
+            self.deleted += head.startswith(b"DELETE ")
             self.initialized += INITIALIZE in body.replace(b" ", b"")
             kept = [line for line in lines if not line.lower().startswith((b"connection:", b"keep-alive:"))]
             theirs, ours = await self._connect()

@@ -21,11 +21,14 @@ use super::{
     reply::{Heard, hear},
     request::Call,
     revision::Revision,
-    session::{Can, Claims, ClientInfo, Session},
+    session::{Can, Claims, ClientInfo, Session, new_nonce},
 };
 use crate::{
     mcp::era::SESSION_HEADER,
-    upstream::{ResponseBody, UpstreamError},
+    upstream::{
+        ResponseBody, UpstreamError,
+        named::{Named, Openings},
+    },
 };
 
 /// How long an answer is used again, where the server does not ask for less.
@@ -84,7 +87,7 @@ fn key(call: &Call) -> Asker {
     hash.finalize().into()
 }
 
-/// What `initialize` asks for: the session that it opens, without the nonce.
+/// What `initialize` asks for: the session that it opens.
 pub(super) fn asked(params: &Value, principal: Arc<str>) -> Result<Session, Refusal> {
     let Some(version) = params.get("protocolVersion").and_then(Value::as_str) else {
         return Err(Refusal::invalid_params("initialize needs params.protocolVersion, a string"));
@@ -92,15 +95,22 @@ pub(super) fn asked(params: &Value, principal: Arc<str>) -> Result<Session, Refu
     let revision = Revision::named(version).unwrap_or(Revision::NEWEST);
     let can = params.get("capabilities").map(|c| Can::declared(c, revision)).unwrap_or_default();
     let client = params.get("clientInfo").and_then(ClientInfo::read);
-    Ok(Session { principal, revision, client, can, nonce: None })
+    // Sessions with servers may be opened for it before it has an id.
+    let nonce = Some(new_nonce());
+    Ok(Session { principal, revision, client, can, nonce, named: Arc::default() })
 }
 
 impl Core {
     pub(super) async fn initialize(&self, call: &Call) -> Result<Response<ResponseBody>, UpstreamError> {
         let key = key(call);
-        let found = match self.discovered.get(&key) {
+        let Session { principal, revision, client, can, nonce, .. } = call.session.clone();
+        let nonce = nonce.unwrap_or_else(new_nonce);
+        let mut claims = Claims { revision, client, can, nonce, named: Named::default() };
+        let openings = self.names_sessions.then(|| claims.openings());
+        // Who is to open sessions is asked each time.
+        let found = match self.discovered.get(&key).filter(|_| openings.is_none()) {
             Some(found) => found,
-            None => match self.discover(call).await? {
+            None => match self.discover(call, openings.as_ref()).await? {
                 Ok(found) => {
                     self.discovered.put(key, &found);
                     found
@@ -108,9 +118,9 @@ impl Core {
                 Err(answer) => return Ok(*answer),
             },
         };
-        let Session { principal, revision, client, can, .. } = call.session.clone();
         let mut response = body::result(&call.id, &result(&found, revision).to_string());
-        if let Some(id) = Claims::new(revision, client, can).seal(&self.sealer, &principal) {
+        claims.named = openings.map(Openings::close).unwrap_or_default();
+        if let Some(id) = claims.seal(&self.sealer, &principal) {
             response.headers_mut().insert(SESSION_HEADER, id);
         }
         Ok(response)
@@ -120,9 +130,13 @@ impl Core {
     async fn discover(
         &self,
         call: &Call,
+        openings: Option<&Openings>,
     ) -> Result<Result<Arc<Discovered>, Box<Response<ResponseBody>>>, UpstreamError> {
         let number = self.number();
-        let request = call.beside(self, number, "server/discover", "");
+        let mut request = call.beside(self, number, "server/discover", "");
+        if let Some(openings) = openings {
+            request.extensions_mut().insert(openings.clone());
+        }
         let (head, message) = match self.send(request).await? {
             Opened::Foreign(response) => return Ok(Err(Box::new(response))),
             Opened::Whole(head, message) => (head, message),

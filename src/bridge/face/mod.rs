@@ -8,6 +8,7 @@
 mod batch;
 mod body;
 mod discover;
+mod end;
 mod exchange;
 mod http_sse;
 mod inner;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub answer_within: Duration,
     /// What is remembered of clients.
     pub limits: Limits,
+    /// Whether what it wraps opens sessions with servers for a client's session, whose id then names them.
+    pub names_sessions: bool,
 }
 
 /// How much a face remembers, as metrics show it.
@@ -102,6 +105,7 @@ struct Core {
     sealer: Arc<Sealer>,
     tools: Box<dyn Tools>,
     answer_within: Duration,
+    names_sessions: bool,
     live: live::Registry,
     discovered: discover::Cache,
     ids: AtomicU64,
@@ -123,6 +127,7 @@ impl Face {
             sealer,
             tools,
             answer_within: settings.answer_within,
+            names_sessions: settings.names_sessions,
             live: live::Registry::new(settings.limits),
             discovered: discover::Cache::default(),
             ids: AtomicU64::new(1),
@@ -154,7 +159,7 @@ impl Core {
                 Ok(session) => Box::pin(self.get(Call::new(&Message::default(), "", session, head))).await,
                 Err(refusal) => Ok(refusal.response(None, &head)),
             },
-            Method::DELETE => Ok(self.delete(&head)),
+            Method::DELETE => Ok(self.end(&head).await),
             _ => Ok(Refusal::method_not_allowed().response(None, &head)),
         }
     }
@@ -266,19 +271,6 @@ impl Core {
             live.cancel(id.text());
         }
         body::accepted()
-    }
-
-    fn delete(&self, head: &Parts) -> Response<ResponseBody> {
-        match self.session(head) {
-            Ok(Session { nonce: Some(nonce), .. }) => {
-                self.live.end(&nonce);
-                let mut response = body::accepted();
-                *response.status_mut() = http::StatusCode::OK;
-                response
-            }
-            Ok(_) => Refusal::invalid_request("DELETE needs Mcp-Session-Id").response(None, head),
-            Err(refusal) => refusal.response(None, head),
-        }
     }
 }
 

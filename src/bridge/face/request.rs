@@ -23,7 +23,7 @@ use crate::{
         json::{self, Raw},
         message::{self, Body, Message},
     },
-    upstream::{ClientSession, ResponseBody},
+    upstream::ResponseBody,
 };
 
 const BOTH_TYPES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -179,9 +179,7 @@ impl Call {
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = out;
         *request.extensions_mut() = self.extensions.clone();
-        if let Some(nonce) = self.session.nonce {
-            request.extensions_mut().insert(ClientSession(nonce));
-        }
+        self.session.mark(request.extensions_mut());
         if let Some(hops) = request.extensions().get::<Hops>() {
             hops.note(|seen| {
                 seen.bridged = true;
@@ -193,7 +191,7 @@ impl Call {
 }
 
 /// Takes out what belongs to the client's side and sets what every modern POST has.
-fn prepare(headers: &mut HeaderMap) {
+pub(super) fn prepare(headers: &mut HeaderMap) {
     let mirrored: Vec<HeaderName> =
         headers.keys().filter(|n| n.as_str().starts_with("mcp-param-")).cloned().collect();
     for name in mirrored {

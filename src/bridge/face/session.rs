@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderValue};
+use http::{Extensions, HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,12 +13,19 @@ use super::{refusal::Refusal, revision::Revision};
 use crate::{
     bridge::sealed::{Purpose, Sealer},
     mcp::era::{SESSION_HEADER, VERSION_HEADER},
+    upstream::{
+        ClientSession,
+        named::{Named, Openings},
+    },
 };
 
 /// How long an id opens a session. After it the client gets a 404 and initializes again.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Characters of a client's name, title and version that are kept: the id is a header.
 const LONGEST: usize = 128;
+
+/// Bytes of JSON in an id: sealed and in base64 they are 4 KiB, half of what strict servers take for all headers.
+const MOST: usize = 3_000;
 
 /// Names what is remembered of a session in this process.
 pub(super) type Nonce = [u64; 2];
@@ -112,18 +119,27 @@ pub(super) struct Claims {
     pub(super) can: Can,
     #[serde(rename = "n")]
     pub(super) nonce: Nonce,
+    /// Sessions with servers that were opened for this one.
+    #[serde(rename = "u", default, skip_serializing_if = "Named::is_empty")]
+    pub(super) named: Named,
 }
 
 impl Claims {
-    pub(super) fn new(revision: Revision, client: Option<ClientInfo>, can: Can) -> Self {
-        let nonce = [fresh(), fresh()];
-        Self { revision, client, can, nonce }
+    /// Where the sessions with servers are collected that the id has room for.
+    pub(super) fn openings(&self) -> Openings {
+        let taken = serde_json::to_string(self).map_or(MOST, |json| json.len());
+        Openings::with_room(MOST.saturating_sub(taken))
     }
 
     /// The id for the client's header.
     pub(super) fn seal(&self, sealer: &Sealer, principal: &str) -> Option<HeaderValue> {
         HeaderValue::from_str(&sealer.seal(Purpose::Session, principal, LIFETIME, self)).ok()
     }
+}
+
+/// A name for a session that begins.
+pub(super) fn new_nonce() -> Nonce {
+    [fresh(), fresh()]
 }
 
 /// A number that nobody guesses.
@@ -140,6 +156,7 @@ pub(super) struct Session {
     pub(super) can: Can,
     /// `None` without a session header: plain calls are served, nothing is remembered.
     pub(super) nonce: Option<Nonce>,
+    pub(super) named: Arc<Named>,
 }
 
 impl Session {
@@ -152,7 +169,8 @@ impl Session {
         let mut ids = headers.get_all(SESSION_HEADER).iter();
         let Some(id) = ids.next() else {
             let revision = version.unwrap_or(Revision::ASSUMED);
-            return Ok(Self { principal, revision, client: None, can: Can::default(), nonce: None });
+            let (can, named) = (Can::default(), Arc::default());
+            return Ok(Self { principal, revision, client: None, can, nonce: None, named });
         };
         let claims = id
             .to_str()
@@ -160,8 +178,18 @@ impl Session {
             .filter(|_| ids.next().is_none())
             .and_then(|id| sealer.open::<Claims>(Purpose::Session, &principal, id).ok())
             .ok_or_else(Refusal::session_not_found)?;
-        let Claims { revision, client, can, nonce } = claims;
-        Ok(Self { principal, revision, client, can, nonce: Some(nonce) })
+        let Claims { revision, client, can, nonce, named } = claims;
+        Ok(Self { principal, revision, client, can, nonce: Some(nonce), named: Arc::new(named) })
+    }
+
+    /// Says on a request to the other side which session it is of.
+    pub(super) fn mark(&self, extensions: &mut Extensions) {
+        if let Some(nonce) = self.nonce {
+            extensions.insert(ClientSession(nonce));
+        }
+        if !self.named.is_empty() {
+            extensions.insert(Arc::clone(&self.named));
+        }
     }
 }
 
@@ -181,6 +209,7 @@ fn stated(headers: &HeaderMap) -> Result<Option<Revision>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::named::Opened;
 
     #[test]
     fn capabilities_follow_the_revision() {
@@ -202,12 +231,34 @@ mod tests {
         assert_eq!(urls, json!({"elicitation": {"url": {}}}));
     }
 
+    fn claims(client: Option<ClientInfo>, named: Named) -> Claims {
+        Claims { revision: Revision::NEWEST, client, can: Can(63), nonce: [u64::MAX; 2], named }
+    }
+
     #[test]
     fn an_id_is_a_short_header_whatever_the_client_says() {
         let info = json!({"name": "n".repeat(9000), "version": "1", "icons": ["x".repeat(9000)]});
-        let claims = Claims::new(Revision::NEWEST, ClientInfo::read(&info), Can(63));
+        let claims = claims(ClientInfo::read(&info), Named::default());
         let id = claims.seal(&Sealer::of_this_process(), "ada").unwrap();
         assert!(id.len() < 600, "{}", id.len());
         assert!(id.as_bytes().iter().all(u8::is_ascii_graphic));
+    }
+
+    #[test]
+    fn an_id_stays_a_header_whatever_the_servers_say() {
+        for letter in ["n", "\u{1}"] {
+            let text = letter.repeat(LONGEST);
+            let info = ClientInfo::read(&json!({"name": text, "version": text, "title": text}));
+            let claims = claims(info, Named::default());
+            let openings = claims.openings();
+            for n in 0..100 {
+                let (id, version) = ("\\".repeat(40).into(), "2025-11-25".into());
+                let opened = Opened { id, version, offers: 31, owner: Some(u64::MAX) };
+                let _bounded = openings.at(&format!("server-{n}").into()).name(opened);
+            }
+            let claims = Claims { named: openings.close(), ..claims };
+            let id = claims.seal(&Sealer::of_this_process(), "ada").unwrap();
+            assert!(!claims.named.is_empty() && (3_000..=4_096).contains(&id.len()), "{}", id.len());
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::{
     answer::{self, Back},
     edit, listen, lists, reply,
     route::{self, Way},
+    sessions,
     tasks::{self, Asked},
 };
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
         message::{self, Body, Kind as MessageKind, Message},
         method::is_work,
     },
-    upstream::{Caller, LOCAL, ResponseBody, UpstreamError, catalog::Kind, refusal},
+    upstream::{Caller, ClientSession, LOCAL, ResponseBody, UpstreamError, catalog::Kind, refusal},
 };
 
 const HEADER_MISMATCH: i64 = -32020;
@@ -35,6 +36,10 @@ pub(super) async fn call(
     request: Request<Bytes>,
 ) -> Result<Response<ResponseBody>, UpstreamError> {
     let (head, body) = request.into_parts();
+    if head.method == Method::DELETE && head.extensions.get::<ClientSession>().is_some() {
+        sessions::end(core, &head).await;
+        return Ok(reply::bare(StatusCode::OK));
+    }
     if head.method != Method::POST {
         let status = StatusCode::METHOD_NOT_ALLOWED;
         return Ok(reply::error(status, None, reply::INVALID_REQUEST, "Only POST is served here."));
@@ -57,7 +62,10 @@ pub(super) async fn call(
         return Ok(lists::list(core, kind, id, &message, &principal));
     }
     match method {
-        "server/discover" => Ok(lists::discover(core, id)),
+        "server/discover" => {
+            sessions::open(core, &head, &body).await;
+            Ok(lists::discover(core, id))
+        }
         "subscriptions/listen" => Ok(listen::listen(core, &head, id, &message, &principal)),
         work if is_work(work) => Box::pin(forward(core, &head, id, &message, principal)).await,
         task if tasks::is_about_task(task) && core.serves_tasks(&core.index()) => {
@@ -145,6 +153,7 @@ fn edited(core: &Core, head: &Parts, message: &Message<'_>, way: &Way<'_>, tasks
     *request.method_mut() = Method::POST;
     *request.headers_mut() = headers;
     *request.extensions_mut() = head.extensions.clone();
+    core.members[way.seat].mark(request.extensions_mut());
     request
 }
 

@@ -111,7 +111,9 @@ impl Member {
         request.headers_mut().remove(NAME_HEADER);
         request.headers_mut().insert(METHOD_HEADER, HeaderValue::from_static("subscriptions/listen"));
         *request.extensions_mut() = self.listen.extensions.clone();
-        core.members[self.seat].upstream.call(request).await
+        let member = &core.members[self.seat];
+        member.mark(request.extensions_mut());
+        member.upstream.call(request).await
     }
 
     /// Reads until the stream ends.

@@ -18,6 +18,7 @@ mod present;
 mod reply;
 mod rewrite;
 mod route;
+mod sessions;
 mod tasks;
 mod template;
 
@@ -47,7 +48,7 @@ use super::{
 };
 use crate::{
     bridge::sealed::Sealer,
-    config::{self, Show},
+    config::{self, Show, Target},
     glob::Globs,
     mcp::tools::ToolSet,
 };
@@ -71,6 +72,8 @@ pub struct Member {
     pub seat: Arc<Seat>,
     /// Who answers, in the modern dialect.
     pub upstream: Arc<dyn Upstream>,
+    /// Whether its sessions live at the server alone, so that any process of the gateway can go on with them.
+    pub travels: bool,
     /// What it offers.
     pub catalog: Arc<Catalog>,
 }
@@ -89,6 +92,7 @@ impl Member {
             prefix: spec.prefix.clone(),
             tools: spec.tools.clone(),
             show: spec.show.clone(),
+            travels: matches!(spec.target, Target::Http(_) | Target::Replicas(_)) && !spec.http_sse,
             seat,
             upstream,
             catalog,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     mcp::message::{self, Body, Kind},
-    upstream::backoff::Backoff,
+    upstream::{backoff::Backoff, refusal::disowned},
 };
 
 /// A stream that lived this long was a good one: the next is opened soon.
@@ -39,7 +39,13 @@ pub(super) async fn read(weak: Weak<Session>, tell: watch::Sender<Head>) {
     let mut pause = Backoff::up_to(LONGEST_PAUSE);
     loop {
         let Some(get) = weak.upgrade().map(|session| session.get(None)) else { return };
-        let answer = get.await;
+        let (answer, is_disowned) = match get.await {
+            Ok(response) => match disowned(response).await {
+                Ok((response, is_disowned)) => (Ok(response), is_disowned),
+                Err(error) => (Err(error), false),
+            },
+            Err(error) => (Err(error), false),
+        };
         let Some(session) = weak.upgrade() else { return };
         let messages = match answer {
             Ok(response) if response.status().is_success() && is_stream(response.headers()) == Some(true) => {
@@ -48,9 +54,7 @@ pub(super) async fn read(weak: Weak<Session>, tell: watch::Sender<Head>) {
                 }
                 Some(Messages::new(response.into_body(), true))
             }
-            Ok(response) if response.status() == StatusCode::NOT_FOUND && session.id.is_some() => {
-                return session.lost();
-            }
+            Ok(_) if is_disowned && session.id.is_some() => return session.lost(),
             Ok(response)
                 if response.status().is_server_error()
                     && response.status() != StatusCode::NOT_IMPLEMENTED =>

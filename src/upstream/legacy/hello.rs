@@ -34,6 +34,16 @@ pub(super) struct Hello {
     pub(super) one_stream: Option<OneStream>,
 }
 
+/// The flags of capabilities that matter in a session, in the order of their bits in a sealed id. New ones are added at
+/// the end; "" is the capability itself.
+const OFFERS: [(&str, &str); 5] = [
+    ("logging", ""),
+    ("resources", "subscribe"),
+    ("resources", "listChanged"),
+    ("tools", "listChanged"),
+    ("prompts", "listChanged"),
+];
+
 /// Why there is no session.
 pub(super) enum NoSession {
     /// Nothing usable came back.
@@ -45,6 +55,33 @@ pub(super) enum NoSession {
 }
 
 impl Hello {
+    /// Without what is only for `server/discover`: a client in front of several servers reads that of the catalogs, and
+    /// sessions are many.
+    pub(super) fn brief(&self) -> Self {
+        Self { one_stream: self.one_stream, ..Self::retold(Arc::clone(&self.version), self.offered()) }
+    }
+
+    /// What another process must know of it.
+    pub(super) fn offered(&self) -> u8 {
+        let has = |(capability, flag): (&str, &str)| match flag {
+            "" => self.offers(capability),
+            flag => self.flag(capability, flag),
+        };
+        OFFERS.iter().enumerate().fold(0, |bits, (n, offer)| bits | u8::from(has(*offer)) << n)
+    }
+
+    /// As another process has it told.
+    pub(super) fn retold(version: Arc<str>, offered: u8) -> Self {
+        let mut capabilities = Map::new();
+        for (_, (capability, flag)) in OFFERS.iter().enumerate().filter(|(n, _)| offered & 1 << n != 0) {
+            let flags = capabilities.entry(*capability).or_insert_with(|| json!({}));
+            if !flag.is_empty() {
+                flags[*flag] = true.into();
+            }
+        }
+        Self { version, capabilities, info: None, instructions: None, one_stream: None }
+    }
+
     /// Whether the server has this capability.
     pub(super) fn offers(&self, name: &str) -> bool {
         self.capabilities.get(name).is_some_and(Value::is_object)
@@ -178,4 +215,22 @@ fn no(error: &Value) -> NoSession {
 /// Visible ASCII (2025-03-26, session management).
 fn is_session_id(value: &HeaderValue) -> bool {
     !value.is_empty() && value.as_bytes().iter().all(|b| (0x21..=0x7E).contains(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_of_offers_is_retold_as_it_was() {
+        for offered in 0..1 << OFFERS.len() {
+            assert_eq!(Hello::retold("2025-06-18".into(), offered).offered(), offered);
+        }
+        let said = json!({"protocolVersion": "2025-06-18", "capabilities":
+            {"logging": {}, "resources": {"subscribe": true}, "tools": {"listChanged": true}, "x": {}}});
+        let hello = hello(said).ok().unwrap();
+        let again = hello.brief();
+        assert!(again.offers("logging") && again.flag("resources", "subscribe"));
+        assert!(again.flag("tools", "listChanged") && !again.flag("prompts", "listChanged"));
+    }
 }

@@ -45,7 +45,7 @@ use self::{
     reply::Refusal,
     session::Session,
 };
-use super::{BoxFuture, ForwardPath, ResponseBody, Upstream, UpstreamError};
+use super::{BoxFuture, ClientSession, ForwardPath, ResponseBody, Upstream, UpstreamError};
 use crate::{
     bridge::{
         hops::Recipient,
@@ -134,6 +134,12 @@ impl Upstream for Legacy {
             if call.extensions().get::<ForwardPath>().is_some() {
                 return self.bridge.upstream.call(call).await;
             }
+            if call.method() == Method::DELETE
+                && let Some(client) = call.extensions().get().copied()
+            {
+                self.bridge.end(&Origin::of(&self.bridge.upstream, call), client);
+                return Ok(reply::with_body(StatusCode::OK, Bytes::new()));
+            }
             let why = "the modern protocol has POST alone";
             let mut response =
                 Refusal::new(405, 405, "method_not_allowed", why).response(None, &(&call).into());
@@ -196,10 +202,17 @@ impl Bridge {
         incoming: &Incoming,
         can_be_asked: bool,
     ) -> Result<Lent, NoSession> {
-        let open = || {
+        let open = |is_renewed: bool| {
             let (way, version) = (origin.lasting(), Arc::clone(&self.version));
             let (asks, info) = (incoming.asks, incoming.info.clone());
-            async move { hello::initialize(way, &version, asks, &info).await }
+            let named = origin.named().filter(|_| !is_renewed);
+            let adopted = named.and_then(|opened| Session::adopted(way.clone(), opened));
+            async move {
+                match adopted {
+                    Some(session) => Ok(session),
+                    None => hello::initialize(way, &version, asks, &info).await,
+                }
+            }
         };
         let key = origin.key(incoming);
         let lend = async || {
@@ -217,6 +230,16 @@ impl Bridge {
         lend().await
     }
 
+    /// Ends what a client's session has here, or else has named.
+    fn end(&self, origin: &Origin, client: ClientSession) {
+        if self.pool.end(&origin.owner, client) {
+            return;
+        }
+        if let Some(session) = origin.named().and_then(|opened| Session::adopted(origin.lasting(), opened)) {
+            session.ended();
+        }
+    }
+
     async fn discover(
         &self,
         origin: &Origin,
@@ -224,6 +247,7 @@ impl Bridge {
     ) -> Result<Response<ResponseBody>, NoSession> {
         let session = self.session(origin, incoming).await?;
         origin.note(&session);
+        origin.name(&session);
         let body = reply::result(&incoming.client.id, &session.hello.discovered());
         Ok(reply::json_response(StatusCode::OK, body))
     }

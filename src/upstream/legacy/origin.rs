@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, Request, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, Request, StatusCode, header};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -20,7 +20,10 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         headers::{METHOD_HEADER, NAME_HEADER},
     },
-    upstream::{CREDENTIALS, Caller, ClientSession, ForwardPath, Upstream},
+    upstream::{
+        CREDENTIALS, Caller, ClientSession, ForwardPath, Upstream,
+        named::{NamedHere, Opened, Opening},
+    },
 };
 
 /// See the module.
@@ -51,6 +54,25 @@ impl Origin {
         Asker { incoming, owner: Arc::clone(&self.owner), to, status }
     }
 
+    /// The session that the client's own session names, unless it was opened with other credentials.
+    pub(super) fn named(&self) -> Option<&Opened> {
+        let NamedHere(opened) = self.way.extensions.get()?;
+        (opened.owner == self.mark()).then_some(opened)
+    }
+
+    /// Names the session in the id that is being made for the client, if one is.
+    pub(super) fn name(&self, session: &Session) {
+        if let Some(opening) = self.way.extensions.get::<Opening>() {
+            session.named_by(|opened| opening.name(Opened { owner: self.mark(), ..opened }));
+        }
+    }
+
+    /// The credentials of the client's own that the owner is made of, as a hash.
+    fn mark(&self) -> Option<u64> {
+        let (_, digest) = self.owner.rsplit_once('\n')?;
+        u64::from_str_radix(digest.get(..16)?, 16).ok()
+    }
+
     pub(super) fn key(&self, incoming: &Incoming) -> Key {
         let client = self.way.extensions.get::<ClientSession>().copied();
         Key::new(Arc::clone(&self.owner), incoming.asks, client)
@@ -66,6 +88,13 @@ impl Origin {
         let mut way = self.way.clone();
         for of_the_request in ["traceparent", "tracestate", "baggage"] {
             way.headers.remove(of_the_request);
+        }
+        // They are slices of what was read from the client's connection, which is larger.
+        for value in way.headers.values_mut() {
+            if let Ok(mut own) = HeaderValue::from_bytes(value.as_bytes()) {
+                own.set_sensitive(value.is_sensitive());
+                *value = own;
+            }
         }
         way.extensions.clear();
         if let Some(caller) = self.way.extensions.get::<Caller>() {

@@ -54,6 +54,8 @@ struct Slot {
     session: OnceCell<Arc<Session>>,
     used: Mutex<Instant>,
     taken: AtomicBool,
+    /// The session that the client's own id names is gone.
+    is_renewed: bool,
 }
 
 impl Key {
@@ -69,8 +71,9 @@ impl Drop for Turn {
 }
 
 impl Slot {
-    fn new() -> Self {
-        Self { session: OnceCell::new(), used: Mutex::new(Instant::now()), taken: AtomicBool::new(false) }
+    fn new(is_renewed: bool) -> Arc<Self> {
+        let (session, taken) = (OnceCell::new(), AtomicBool::new(false));
+        Arc::new(Self { session, used: Mutex::new(Instant::now()), taken, is_renewed })
     }
 
     fn is_free(self: &Arc<Self>) -> bool {
@@ -88,7 +91,11 @@ impl Pool {
     }
 
     /// The session for a call that can be asked something.
-    pub(super) async fn lend<F>(self: &Arc<Self>, key: &Key, open: impl Fn() -> F) -> Result<Lent, NoSession>
+    pub(super) async fn lend<F>(
+        self: &Arc<Self>,
+        key: &Key,
+        open: impl Fn(bool) -> F,
+    ) -> Result<Lent, NoSession>
     where
         F: Future<Output = Result<Session, NoSession>> + Send + 'static,
     {
@@ -127,11 +134,12 @@ impl Pool {
         slots.get(&Key { lane: 0, ..key.clone() }).and_then(|slot| slot.session.get().cloned())
     }
 
-    /// The session of `key`; `open` makes one where there is none.
+    /// The session of `key`; `open` makes one where there is none, and is told whether the one that the client's id names
+    /// is gone.
     pub(super) async fn session<F>(
         self: &Arc<Self>,
         key: &Key,
-        open: impl FnOnce() -> F,
+        open: impl FnOnce(bool) -> F,
     ) -> Result<Arc<Session>, NoSession>
     where
         F: Future<Output = Result<Session, NoSession>> + Send + 'static,
@@ -139,12 +147,15 @@ impl Pool {
         let slot = self.slot(key)?;
         let opened = slot.session.get_or_try_init(async || {
             // In a task of its own: a server whose client leaves in between still gets its DELETE.
-            let opened = tokio::spawn(open()).await;
+            let opened = tokio::spawn(open(slot.is_renewed)).await;
             let mut session = opened.map_err(|_| {
                 NoSession::Said(Refusal::new(500, -32603, "internal", "the session could not be opened"))
             })??;
             session.apart = Arc::clone(&self.apart);
             session.one_client = key.client.is_some();
+            if session.one_client {
+                session.hello = session.hello.brief();
+            }
             if key.lane > 0 {
                 session.kin = Some((Arc::downgrade(self), key.clone()));
             }
@@ -175,7 +186,7 @@ impl Pool {
         } else {
             None
         };
-        let slot = slots.entry(key.clone()).or_insert_with(|| Arc::new(Slot::new()));
+        let slot = slots.entry(key.clone()).or_insert_with(|| Slot::new(false));
         *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let slot = Arc::clone(slot);
         drop(slots);
@@ -192,13 +203,26 @@ impl Pool {
         }
     }
 
-    /// Keeps `session` no longer.
+    /// Keeps `session`, which is lost, no longer.
     pub(super) fn forget(&self, session: &Arc<Session>) {
         let mut slots = self.slots();
         let same = |slot: &Arc<Slot>| slot.session.get().is_some_and(|s| Arc::ptr_eq(s, session));
         let gone: Vec<_> = slots.extract_if(|_, slot| same(slot)).collect();
+        if session.is_named() {
+            slots.extend(gone.iter().map(|(key, _)| (key.clone(), Slot::new(true))));
+        }
         drop(slots);
         drop(gone);
+    }
+
+    /// Keeps the sessions of a client's session no longer, and ends them; whether there was one.
+    pub(super) fn end(&self, owner: &str, client: ClientSession) -> bool {
+        let mut slots = self.slots();
+        let gone: Vec<_> =
+            slots.extract_if(|key, _| key.client == Some(client) && *key.owner == *owner).collect();
+        drop(slots);
+        let sessions = gone.iter().filter_map(|(_, slot)| slot.session.get());
+        sessions.inspect(|session| session.ended()).count() > 0
     }
 
     /// How many are kept.

@@ -1,7 +1,7 @@
 //! One session at a legacy server. Owns its id, its revision, the ids of requests in it and its log level.
 //!
 //! Invariants: no id is used twice in a session. A session that nobody holds any more is ended by DELETE, unless the
-//! server has forgotten it.
+//! server has forgotten it, or a client's id names it: then it ends with the client's own DELETE.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         message::{self, Body},
     },
-    upstream::{BoxFuture, ResponseBody, Upstream, UpstreamError},
+    upstream::{BoxFuture, ResponseBody, Upstream, UpstreamError, named::Opened, refusal::disowned},
 };
 
 /// The bridge's own requests and notices in a session take no longer.
@@ -63,6 +63,8 @@ pub(super) struct Session {
     level: tokio::sync::Mutex<Option<Level>>,
     pub(super) hub: Hub,
     gone: AtomicBool,
+    /// The client's own id names it, so that other processes go on with it.
+    named: AtomicBool,
     used: Mutex<Instant>,
     /// Of all sessions with the server, see [`Session::keep_apart`].
     pub(super) apart: Arc<AtomicBool>,
@@ -100,11 +102,42 @@ impl Session {
             level: tokio::sync::Mutex::default(),
             hub: Hub::default(),
             gone: AtomicBool::new(false),
+            named: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
             apart: Arc::default(),
             one_client: false,
             kin: None,
         }
+    }
+
+    /// A session that another process has opened, or this one before it forgot it. `None` if the id cannot be one.
+    pub(super) fn adopted(way: Way, opened: &Opened) -> Option<Self> {
+        let id = HeaderValue::from_str(&opened.id).ok()?;
+        let hello = Hello::retold((*opened.version).into(), opened.offers);
+        // Others have counted from 1 or from numbers as large as this one; JSON's numbers are exact below 2^53.
+        let next = 1 << 51 | getrandom::u64().ok()? >> 13;
+        let mut session = Self::new(way, Some(id), hello);
+        (session.next, session.named) = (AtomicU64::new(next), AtomicBool::new(true));
+        Some(session)
+    }
+
+    /// Has it named, if `name` takes it.
+    pub(super) fn named_by(&self, name: impl FnOnce(Opened) -> bool) {
+        let Some(id) = self.id.as_ref().and_then(|id| id.to_str().ok()) else { return };
+        let (version, offers) = ((*self.hello.version).into(), self.hello.offered());
+        if name(Opened { id: id.into(), version, offers, owner: None }) {
+            self.named.store(true, Relaxed);
+        }
+    }
+
+    /// Whether the client's own id names it.
+    pub(super) fn is_named(&self) -> bool {
+        self.named.load(Relaxed)
+    }
+
+    /// Its client has ended it: so is it at the server, as soon as nobody holds it.
+    pub(super) fn ended(&self) {
+        self.named.store(false, Relaxed);
     }
 
     /// An id that was not used yet.
@@ -195,7 +228,8 @@ impl Session {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         let sent = async {
             let response = self.way.upstream.call(self.within(self.way.post(body.into()))).await.ok()?;
-            if response.status() == StatusCode::NOT_FOUND && self.id.is_some() {
+            let (response, is_disowned) = disowned(response).await.ok()?;
+            if is_disowned && self.id.is_some() {
                 self.lost();
                 return None;
             }
@@ -226,7 +260,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.hub.close();
-        if self.id.is_none() || self.is_lost() {
+        if self.id.is_none() || self.is_lost() || self.is_named() {
             return;
         }
         let request = self.within(self.way.request(Method::DELETE, Bytes::new()));

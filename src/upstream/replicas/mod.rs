@@ -15,21 +15,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, Uri};
 use serde::Serialize;
 
 use self::homes::{Homes, Session};
 use super::{
-    BoxFuture, ResponseBody, Upstream, UpstreamError,
-    holding::holding,
-    http::HttpUpstream,
-    refusal::{self, is_about_session},
+    BoxFuture, ResponseBody, Upstream, UpstreamError, holding::holding, http::HttpUpstream, refusal::disowned,
 };
 use crate::{
     breaker::Breaker,
     bridge::hops::Hops,
     config,
-    mcp::{era::SESSION_HEADER, headers::METHOD_HEADER, message},
+    mcp::{era::SESSION_HEADER, headers::METHOD_HEADER},
 };
 
 /// Failures to connect, in a row, before a replica is left out.
@@ -216,21 +213,6 @@ impl Upstream for Replicas {
 fn is_stream(call: &Request<Bytes>) -> bool {
     call.method() == Method::GET
         || call.headers().get(METHOD_HEADER).is_some_and(|m| m == "subscriptions/listen")
-}
-
-/// Whether a replica does not know the session of a request that it refuses; and the refusal again.
-async fn disowned(answer: Response<ResponseBody>) -> Result<(Response<ResponseBody>, bool), UpstreamError> {
-    match answer.status() {
-        StatusCode::NOT_FOUND => return Ok((answer, true)),
-        StatusCode::BAD_REQUEST => {}
-        _ => return Ok((answer, false)),
-    }
-    let (answer, body) = refusal::read(answer).await?;
-    let is_disowned = match message::parse(&body) {
-        Ok(message::Body::Object(message)) => is_about_session(answer.status(), &message),
-        _ => false,
-    };
-    Ok((answer, is_disowned))
 }
 
 /// The port of an HTTP URL.

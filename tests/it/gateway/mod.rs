@@ -23,6 +23,7 @@ mod leaving;
 mod limits;
 mod media;
 mod metrics;
+mod named_sessions;
 mod pages;
 mod parked;
 mod parked_crowd;

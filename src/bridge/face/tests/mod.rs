@@ -68,7 +68,8 @@ fn sealer() -> Arc<Sealer> {
 }
 
 fn settings() -> Settings {
-    Settings { answer_within: Duration::from_secs(300), limits: Limits::default() }
+    let limits = Limits::default();
+    Settings { answer_within: Duration::from_secs(300), limits, names_sessions: false }
 }
 
 fn face(server: &Arc<Server>) -> Arc<Face> {

@@ -104,7 +104,13 @@ async fn another_replica_serves_the_same_session() {
 #[tokio::test]
 async fn a_session_ends_with_its_time() {
     let (server, mut client) = setup();
-    let claims = Claims::new(Revision::NEWEST, None, super::super::session::Can::default());
+    let claims = Claims {
+        revision: Revision::NEWEST,
+        client: None,
+        can: super::super::session::Can::default(),
+        nonce: [1, 2],
+        named: crate::upstream::named::Named::default(),
+    };
     client.session = Some(sealer().seal(Purpose::Session, "ada", std::time::Duration::ZERO, &claims));
     assert_eq!(status(&client, &server).await, 200);
     // Expiry counts whole seconds.

@@ -42,6 +42,7 @@ pub(super) fn seat(name: &str, fake: &Arc<Fake>) -> Member {
         seat: Seat::new(name.into(), 64, Some(Duration::from_secs(5))),
         catalog: Arc::new(Catalog::new(name.into(), Some("2026-07-28"), Duration::from_secs(5))),
         upstream,
+        travels: true,
     }
 }
 

@@ -5,6 +5,7 @@ mod asking;
 mod fake;
 mod leaving;
 mod listening;
+mod named;
 mod plain;
 mod properties;
 mod refusing;
