@@ -17,6 +17,7 @@ use smartgate::{
     bridge::sealed::Sealer,
     config::Show,
     glob::Globs,
+    mcp::message::{self, Body},
     upstream::{
         BoxFuture, ResponseBody, Upstream, UpstreamError,
         aggregate::{Aggregate, Member},
@@ -84,7 +85,14 @@ fn request(method: &str, params: &str, name: &str) -> Request<Bytes> {
     if !name.is_empty() {
         request = request.header("mcp-name", name);
     }
-    request.body(body.into()).expect("valid parts")
+    let body = Bytes::from(body);
+    // As the pipeline does, which has read it before.
+    if let Ok(Body::Object(message)) = message::parse(&body)
+        && let Some(outline) = message.outline(&body)
+    {
+        request = request.extension(outline);
+    }
+    request.body(body).expect("valid parts")
 }
 
 /// Nanoseconds for one call.

@@ -4,6 +4,9 @@
 pub(crate) const SECRET: &str = "sg_load_benchmark_key_not_a_secret";
 /// The first id: all ids have nine digits, so that a body's length does not depend on its id.
 pub(crate) const FIRST_ID: u64 = 100_000_000;
+/// The revision of modern calls, and what each of them says of its client.
+const MODERN: &str = "2026-07-28";
+const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"load","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
 /// Stands where the id goes, and is as long as one.
 const ID_MARK: &str = "@@@@@@@@@";
 
@@ -34,6 +37,30 @@ impl Template {
                 "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {SECRET}\r\n\
                  Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
                  MCP-Protocol-Version: 2025-11-25\r\nContent-Length: {}\r\n\r\n{before}",
+                body.len(),
+            ),
+            tail: after.into(),
+        }
+    }
+
+    /// A POST to `path` in the modern era; its body is `size` bytes but for a longer name.
+    pub(crate) fn modern(path: &str, method: &str, name: &str, size: usize) -> Self {
+        let name_of =
+            |name: &str| if name.is_empty() { String::new() } else { format!(r#""name":"{name}","#) };
+        let body = |text: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{ID_MARK},"method":"{method}","params":{{{}"arguments":{{"text":"{text}","n":7}},"_meta":{META}}}}}"#,
+                name_of(name)
+            )
+        };
+        let body = body(&"x".repeat(size.saturating_sub(body("").len())));
+        let (before, after) = body.split_once(ID_MARK).expect("the body holds the mark");
+        let named = if name.is_empty() { String::new() } else { format!("Mcp-Name: {name}\r\n") };
+        Self {
+            head: format!(
+                "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {SECRET}\r\n\
+                 Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+                 MCP-Protocol-Version: {MODERN}\r\nMcp-Method: {method}\r\n{named}Content-Length: {}\r\n\r\n{before}",
                 body.len(),
             ),
             tail: after.into(),

@@ -20,6 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) struct Client {
     socket: TcpStream,
     buffer: Vec<u8>,
+    body_at: usize,
     next_id: u64,
 }
 
@@ -29,7 +30,7 @@ impl Client {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(TIMEOUT))?;
-        Ok(Self { socket, buffer: Vec::with_capacity(16 * 1024), next_id: FIRST_ID })
+        Ok(Self { socket, buffer: Vec::with_capacity(16 * 1024), body_at: 0, next_id: FIRST_ID })
     }
 
     /// One call: how long it took from the first byte sent to the last byte received, in microseconds.
@@ -41,12 +42,18 @@ impl Client {
         self.socket.write_all(request.as_bytes())?;
         let body_at = self.read_answer()?;
         let took = start.elapsed();
+        self.body_at = body_at;
         let (head, body) = self.buffer.split_at(body_at);
         let id = format!("\"id\":{}", self.next_id);
         if !head.starts_with(b"HTTP/1.1 200") || memmem::find(body, id.as_bytes()).is_none() {
             return Err(format!("unexpected answer: {}", String::from_utf8_lossy(&self.buffer)).into());
         }
         Ok(took.as_secs_f64() * 1e6)
+    }
+
+    /// The body of the last call's answer.
+    pub(crate) fn body(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.buffer[self.body_at..])
     }
 
     /// `count` calls one after another.

@@ -36,6 +36,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) sink: SocketAddr,
     /// Keys in the configuration; the one that is used is the last.
     pub(crate) keys: usize,
+    /// How many upstreams the configuration has; all of them lead to the same server.
+    pub(crate) upstreams: usize,
 }
 
 impl Gateway {
@@ -61,6 +63,20 @@ impl Gateway {
         let template = crate::bodies::Template::call(crate::bodies::Shape::Clean, 1024);
         Client::connect(self.process.address)?.calls(&template, 50)?;
         thread::sleep(Duration::from_millis(300));
+        Ok(())
+    }
+
+    /// Waits until all of so many modern upstreams have been asked.
+    pub(crate) fn knows(&self, upstreams: usize) -> Res<()> {
+        let deadline = Instant::now() + SETTLE;
+        while Client::connect(self.admin)?.get("/readyz")?.matches(" tools, modern, confirmed ").count()
+            < upstreams
+        {
+            if Instant::now() > deadline {
+                return Err("the gateway does not learn its upstreams".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
         Ok(())
     }
 
@@ -110,10 +126,18 @@ fn configuration(setting: &Setting<'_>, listen: SocketAddr, admin: SocketAddr) -
         "[server]\nlisten = \"{listen}\"\n[admin]\nlisten = \"{admin}\"\n\
          [limits]\nrate = \"100000000/min\"\n\
          [audit]\njournal = {{ path = \"journal/audit.jsonl\", fsync = \"1s\" }}\n\
-         [telemetry]\notlp = \"http://{}\"\n\
-         [upstreams.load]\nurl = \"http://{}/mcp\"\n",
-        setting.sink, setting.upstream,
+         [storage]\npath = \"storage.db\"\n\
+         [telemetry]\notlp = \"http://{}\"\n",
+        setting.sink,
     );
+    for upstream in 0..setting.upstreams {
+        writeln!(
+            text,
+            "[upstreams.load{upstream}]\nurl = \"http://{}/mcp\"\n\
+             headers.authorization = \"Bearer load-benchmark-no-secret-{upstream:02}\"",
+            setting.upstream
+        )?;
+    }
     for other in 1..setting.keys {
         write_key(&mut text, &format!("other-{other}"), &format!("other secret {other}"))?;
     }

@@ -28,7 +28,7 @@ pub(crate) type Res<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "\
 cargo bench --bench load -- [--quick] [--baseline | --gateway FILE] [CASE]...
-  CASE       throughput latency start streams keys sweep repair (default: all)
+  CASE       throughput latency several start streams keys sweep repair (default: all)
   --quick    a few seconds in all: proves that every part runs; its figures mean little
   --baseline leave the gateway out
   --gateway  measure this smartgate binary instead of the one just built";
@@ -88,7 +88,8 @@ fn main() -> ExitCode {
 
 fn play(args: &[String]) -> Res<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["upstream"] => upstream::run(),
+        ["upstream"] => upstream::run(None),
+        ["upstream", tools] => upstream::run(Some(tools.parse()?)),
         ["bare", upstream] => bare::run(upstream),
         ["sink"] => sink::run(),
         ["streams", address, count] => streams::run(address.parse()?, count.parse()?),

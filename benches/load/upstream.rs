@@ -1,9 +1,10 @@
-//! A legacy MCP server that does as little as possible: it finds the id and the method by searching, and
+//! An MCP server, legacy or modern, that does as little as possible: it finds the id and the method by searching, and
 //! answers every call with the same kibibyte. It stands for a server that costs nothing.
 
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -25,17 +26,38 @@ const ANSWER: usize = 1024;
 const INITIALIZE: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":false}},"serverInfo":{"name":"load-upstream","version":"1"}}"#;
 const TOOLS: &str = r#"{"tools":[{"name":"echo","description":"Answers with a kibibyte.","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"integer"}},"required":["text"]}}]}"#;
 
-/// Serves until standard input closes.
-pub(crate) fn run() -> Res<()> {
-    serve::run(|stream| async {
-        let connection = http1::Builder::new()
-            .pipeline_flush(true)
-            .serve_connection(TokioIo::new(stream), service_fn(answer));
-        drop(connection.await); // a client that leaves is no news
+const DISCOVER: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":false}},"ttlMs":3600000,"cacheScope":"public"}"#;
+
+/// What a modern server lists; a legacy one has no such list.
+type Modern = Option<Arc<str>>;
+
+/// Serves until standard input closes; a modern server with so many `tools`, without them a legacy one.
+pub(crate) fn run(tools: Option<usize>) -> Res<()> {
+    let list: Modern = tools.map(|tools| list(tools).into());
+    serve::run(move |stream| {
+        let list = list.clone();
+        async move {
+            let service = service_fn(move |request| answer(request, list.clone()));
+            let connection =
+                http1::Builder::new().pipeline_flush(true).serve_connection(TokioIo::new(stream), service);
+            drop(connection.await); // a client that leaves is no news
+        }
     })
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+/// `echo`, and others like it.
+fn list(tools: usize) -> String {
+    let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"integer"}}}"#;
+    let tool = |n: usize| {
+        let name = if n == 0 { "echo".to_owned() } else { format!("echo_{n}") };
+        format!(r#"{{"name":"{name}","description":"Answers with a kibibyte.","inputSchema":{schema}}}"#)
+    };
+    let tools: Vec<_> = (0..tools).map(tool).collect();
+    let tools = tools.join(",");
+    format!(r#"{{"resultType":"complete","tools":[{tools}],"ttlMs":3600000,"cacheScope":"public"}}"#)
+}
+
+async fn answer(request: Request<Incoming>, modern: Modern) -> Result<Response<Answer>, Infallible> {
     if request.method() == Method::GET {
         return Ok(reply(
             StatusCode::OK,
@@ -51,7 +73,8 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, Infallib
     let Some(id) = member(&body, b"\"id\":", b",}") else {
         return Ok(reply(StatusCode::ACCEPTED, "application/json", Answer::Whole(None)));
     };
-    Ok(reply(StatusCode::OK, "application/json", Answer::Whole(Some(result(method.unwrap_or_default(), id)))))
+    let whole = result(method.unwrap_or_default(), id, modern.as_deref());
+    Ok(reply(StatusCode::OK, "application/json", Answer::Whole(Some(whole))))
 }
 
 /// What stands between `key` and the first of the bytes in `ends`. Enough for the bodies sent here.
@@ -60,12 +83,13 @@ fn member<'a>(body: &'a [u8], key: &[u8], ends: &[u8]) -> Option<&'a [u8]> {
     Some(&rest[..rest.iter().position(|byte| ends.contains(byte))?])
 }
 
-fn result(method: &[u8], id: &[u8]) -> Bytes {
+fn result(method: &[u8], id: &[u8], modern: Option<&str>) -> Bytes {
     let id = String::from_utf8_lossy(id);
     let result = match method {
-        b"tools/call" => return call_result(&id),
-        b"initialize" => INITIALIZE,
-        b"tools/list" => TOOLS,
+        b"tools/call" => return call_result(&id, if modern.is_some() { COMPLETE } else { "" }),
+        b"server/discover" if modern.is_some() => DISCOVER,
+        b"initialize" if modern.is_none() => INITIALIZE,
+        b"tools/list" => modern.unwrap_or(TOOLS),
         b"ping" => "{}",
         _ => {
             return format!(
@@ -77,12 +101,16 @@ fn result(method: &[u8], id: &[u8]) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
 }
 
-fn call_result(id: &str) -> Bytes {
+const COMPLETE: &str = r#""resultType":"complete","#;
+
+fn call_result(id: &str, kind: &str) -> Bytes {
     const TAIL: &str = r#""}],"isError":false}}"#;
     let mut text = String::with_capacity(ANSWER);
     text.push_str(r#"{"jsonrpc":"2.0","id":"#);
     text.push_str(id);
-    text.push_str(r#","result":{"content":[{"type":"text","text":""#);
+    text.push_str(r#","result":{"#);
+    text.push_str(kind);
+    text.push_str(r#""content":[{"type":"text","text":""#);
     let fill = ANSWER.saturating_sub(text.len() + TAIL.len());
     text.extend(std::iter::repeat_n('y', fill));
     text.push_str(TAIL);

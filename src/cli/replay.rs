@@ -24,7 +24,6 @@ use crate::{
     proxy::rehearse::Rehearsal,
     replay::{self, Changed, Counts},
     snapshot::Snapshot,
-    store::Store,
 };
 
 /// Show what another configuration would have done with recorded calls
@@ -100,11 +99,7 @@ pub fn run(args: Args) -> ExitCode {
 
 async fn rehearsal(args: &Args) -> Result<Rehearsal, String> {
     let loaded = config::load(&args.config).map_err(|problems| problems.to_string())?;
-    let config = loaded.config;
-    // A gateway may serve from it meanwhile; without one there is nothing to remember.
-    let path = config.storage.path.as_deref().filter(|path| path.exists());
-    let known = path.map(|path| Store::open(Some(path), config.storage.quota)).transpose()?;
-    let snapshot = Snapshot::rehearse(config, known.as_ref()).await?;
+    let snapshot = Snapshot::rehearse(loaded.config).await?;
     for schemas in &args.schemas {
         suppose(&snapshot, schemas).await.map_err(|why| format!("--schemas {schemas}: {why}"))?;
     }

@@ -307,7 +307,7 @@ pub(super) enum Local {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Storage {
-    /// A SQLite file. Default: beside the configuration file, or in the per-user state directory without one. One `serve` at a time uses it; `call` and `index` work beside it.
+    /// A SQLite file, which the built-in tools and budgets need. Default: beside the configuration file, or in the per-user state directory without one. One `serve` at a time uses it; `call` and `index` work beside it. What is known of each upstream is kept in the folder `catalogs` beside it, if that can be written.
     #[schemars(extend("default" = STORAGE))]
     pub(super) path: Option<At<PathText>>,
     /// Largest size of the file. Each tenant has an equal share, and one share is for what belongs to none: the imported index and the budgets. At its share, a tenant's own kept pages and then its own references go, the oldest first; memory and fetched documents may take three quarters of it.

@@ -141,7 +141,9 @@ fn with_meta(message: &Message<'_>, by_header: Option<String>) -> Classified {
             let refusal = Refusal::UnsupportedVersion(shown(in_meta));
             Classified::modern(version, Some(refusal))
         }
-        Some(_) if !message.has_client_capabilities => Classified::modern(version, Some(missing(message))),
+        Some(_) if message.client_capabilities.is_none() => {
+            Classified::modern(version, Some(missing(message)))
+        }
         Some(_) => Classified::modern(version, None),
     }
 }
@@ -165,7 +167,7 @@ fn missing(message: &Message<'_>) -> Refusal {
     if message.protocol_version.is_none() {
         keys.push("io.modelcontextprotocol/protocolVersion");
     }
-    if !message.has_client_capabilities {
+    if message.client_capabilities.is_none() {
         keys.push("io.modelcontextprotocol/clientCapabilities");
     }
     Refusal::MissingMeta(format!("params._meta lacks {}", keys.join(" and ")))

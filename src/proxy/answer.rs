@@ -47,7 +47,7 @@ impl Gateway {
         forward: Option<PathAndQuery>,
     ) -> Result<Response<GatewayBody>, Cause> {
         let Prepared { body, headers, facts, spend } = prepared;
-        let Facts { awaits, era, id, is_discover, is_tool_list, repeatable, opens } = facts;
+        let Facts { awaits, era, id, is_discover, is_tool_list, repeatable, opens, outline } = facts;
         let spec = &caller.route.spec;
         let mut to_upstream = caller.to_upstream();
         if let Some(spend) = spend {
@@ -56,9 +56,9 @@ impl Gateway {
             open(call).spending = Some(spending);
         }
         let called = open(call).guard.tool.as_deref();
-        let server =
-            called.and_then(|t| caller.route.server_of(t)).map_or(caller.route, |(server, _)| server);
-        if server.is_builtin() && awaits == Awaits::Answer {
+        if awaits == Awaits::Answer
+            && let Some(server) = caller.route.builtin_of(called)
+        {
             let (peer, mask) = {
                 let call = open(call);
                 (call.peer.ip(), call.mask.clone())
@@ -77,6 +77,7 @@ impl Gateway {
             body,
             caller: to_upstream,
             forward: forward.map(ForwardPath),
+            outline,
             // Tools inside the process keep time themselves, and say how far they came; several upstreams as one keep
             // the time of each.
             limit: (awaits != Awaits::Stream && !is_own_clock).then_some(spec.timeout),
@@ -169,6 +170,7 @@ impl Gateway {
             body: Bytes::new(),
             caller: caller.to_upstream(),
             forward: forward.map(ForwardPath),
+            outline: None,
             limit: (!is_get).then_some(spec.timeout),
             repeatable: false,
         };

@@ -4,22 +4,33 @@
 //!
 //! Invariant: they are masked before they become part of a record.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
-use crate::{secrets::escaped, snapshot::Route};
+use memchr::memmem;
+
+use crate::{
+    secrets::{
+        escaped,
+        known::{Known, SHORTEST},
+    },
+    snapshot::Route,
+};
 
 /// Stands for a credential.
 const MASK: &[u8] = b"***";
-/// Shorter values would match by chance, and no credential is that short.
-const SHORTEST: usize = 8;
 
 /// What must not be kept. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Mask(Option<Arc<[Vec<u8>]>>);
+pub struct Mask {
+    /// The caller's.
+    key: Option<Arc<[u8]>>,
+    /// The upstream's, or those of all.
+    of_route: Arc<Known>,
+}
 
 impl fmt::Debug for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mask").field(&self.secrets().len()).finish()
+        f.debug_tuple("Mask").field(&self.secrets().count()).finish()
     }
 }
 
@@ -27,40 +38,27 @@ impl Mask {
     /// The credentials of one call.
     #[must_use]
     pub fn of(key: Option<&[u8]>, route: &Route) -> Self {
-        let of_route = route.secrets().map(|value| value.expose().as_bytes());
-        Self::from(key.into_iter().chain(of_route))
+        let key = key.filter(|key| key.len() >= SHORTEST).map(Into::into);
+        Self { key, of_route: Arc::clone(&route.secrets) }
     }
 
-    /// A header's value counts whole, and without its scheme.
-    fn from<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {
-        let without_scheme =
-            |value: &'a [u8]| value.iter().position(|b| *b == b' ').map(|at| value[at..].trim_ascii());
-        let secrets: Vec<_> = values
-            .flat_map(|value| [value].into_iter().chain(without_scheme(value)))
-            .filter(|value| value.len() >= SHORTEST)
-            .map(<[u8]>::to_vec)
-            .collect();
-        Self((!secrets.is_empty()).then(|| secrets.into()))
-    }
-
-    fn secrets(&self) -> &[Vec<u8>] {
-        self.0.as_deref().unwrap_or_default()
+    fn secrets(&self) -> impl Iterator<Item = &[u8]> {
+        self.key.iter().map(AsRef::as_ref).chain(self.of_route.iter())
     }
 
     /// Whether there is nothing to look for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.key.is_none() && self.of_route.is_empty()
     }
 
     /// The text without them; `None` if none is in it. One that is written with escapes hides the whole text.
     #[must_use]
     pub fn text(&self, text: &str) -> Option<String> {
-        let mut masked = None;
-        for secret in self.secrets() {
-            let bytes = masked.as_deref().unwrap_or(text.as_bytes());
-            masked = replaced(bytes, secret).or(masked);
+        if text.len() < SHORTEST {
+            return None;
         }
+        let mut masked = self.masked(text.as_bytes());
         if self.is_escaped_in(masked.as_deref().unwrap_or(text.as_bytes())) {
             masked = Some(MASK.to_vec());
         }
@@ -69,38 +67,50 @@ impl Mask {
 
     /// Masks what is to be kept; `cut` if it is the beginning of something longer.
     pub fn apply(&self, payload: &mut Vec<u8>, cut: bool) {
-        for secret in self.secrets() {
-            if let Some(masked) = replaced(payload, secret) {
-                *payload = masked;
-            }
-            let begun = (1..secret.len()).rev().find(|n| payload.ends_with(&secret[..*n]));
-            if let Some(begun) = begun.filter(|_| cut) {
-                payload.truncate(payload.len() - begun);
-            }
+        if let Some(masked) = self.masked(payload) {
+            *payload = masked;
+        }
+        let begun = |secret: &[u8]| (1..secret.len()).rev().find(|n| payload.ends_with(&secret[..*n]));
+        if let Some(begun) = self.secrets().filter(|_| cut).filter_map(begun).max() {
+            payload.truncate(payload.len() - begun);
         }
         if self.is_escaped_in(payload) {
             *payload = br#""***""#.to_vec();
         }
     }
 
+    /// `None` if none is in there as it is.
+    fn masked(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let masked = self
+            .key
+            .as_ref()
+            .and_then(|key| replaced(text, memmem::find_iter(text, key).map(|at| at..at + key.len())));
+        let rest = masked.as_deref().unwrap_or(text);
+        replaced(rest, self.of_route.find(rest)).or(masked)
+    }
+
     /// Whether one is there once escapes of JSON are resolved, those of texts within texts too.
     fn is_escaped_in(&self, text: &[u8]) -> bool {
-        let within = |text: &[u8]| self.secrets().iter().any(|s| memchr::memmem::find(text, s).is_some());
-        !self.is_empty() && escaped::levels(text).any(|level| within(&level.text))
+        !self.is_empty() && escaped::levels(text).any(|level| self.is_in(&level.text))
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        self.key.as_ref().is_some_and(|key| memmem::find(text, key).is_some())
+            || self.of_route.find(text).next().is_some()
     }
 }
 
-/// `None` if it is not in there.
-fn replaced(payload: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
-    let mut found = memchr::memmem::find_iter(payload, secret).peekable();
+/// `None` if nothing was found.
+fn replaced(text: &[u8], found: impl Iterator<Item = Range<usize>>) -> Option<Vec<u8>> {
+    let mut found = found.peekable();
     found.peek()?;
-    let (mut out, mut from) = (Vec::with_capacity(payload.len()), 0);
-    for at in found {
-        out.extend_from_slice(&payload[from..at]);
+    let (mut out, mut from) = (Vec::with_capacity(text.len()), 0);
+    for range in found {
+        out.extend_from_slice(&text[from..range.start]);
         out.extend_from_slice(MASK);
-        from = at + secret.len();
+        from = range.end;
     }
-    out.extend_from_slice(&payload[from..]);
+    out.extend_from_slice(&text[from..]);
     Some(out)
 }
 
@@ -119,18 +129,33 @@ mod tests {
         ] {
             assert_eq!(masked(&[secret], written, false), r#""***""#, "{written}");
         }
-        let mask = Mask::from([secret.as_bytes()].into_iter());
+        let mask = mask(&[secret]);
         assert_eq!(mask.text(r#"bad request: {"k":"\u0061bc+def\/ghijkl"}"#).as_deref(), Some("***"));
         for harmless in [r#"{"k":"a\nb\u00e4 \\ \q \u12"}"#, "\\", r"\u", r"\\u0061bc"] {
             assert_eq!(masked(&[secret], harmless, false), harmless);
         }
     }
 
+    fn mask(secrets: &[&str]) -> Mask {
+        let of_route = Known::of_headers(secrets.iter().map(|s| s.as_bytes()));
+        Mask { key: None, of_route: Arc::new(of_route) }
+    }
+
+    /// By the route's secrets, and by the caller's if there is one alone: it makes no difference whose it is.
     fn masked(secrets: &[&str], payload: &str, cut: bool) -> String {
-        let mask = Mask::from(secrets.iter().map(|s| s.as_bytes()));
-        let mut bytes = payload.as_bytes().to_vec();
-        mask.apply(&mut bytes, cut);
-        String::from_utf8(bytes).unwrap()
+        let apply = |mask: Mask| {
+            let mut bytes = payload.as_bytes().to_vec();
+            mask.apply(&mut bytes, cut);
+            String::from_utf8(bytes).unwrap()
+        };
+        let masked = apply(mask(secrets));
+        if let [only] = secrets
+            && only.len() >= SHORTEST
+        {
+            let own = Mask { key: Some(only.as_bytes().into()), of_route: Arc::default() };
+            assert_eq!(apply(own), masked);
+        }
+        masked
     }
 
     #[test]
@@ -151,5 +176,22 @@ mod tests {
     fn one_that_was_cut_off_is_dropped() {
         assert_eq!(masked(&["sg-0123456789"], "{\"a\":\"sg-01234", true), "{\"a\":\"");
         assert_eq!(masked(&["sg-0123456789"], "{\"a\":\"sg-01234", false), "{\"a\":\"sg-01234");
+    }
+
+    proptest::proptest! {
+        /// However many there are, and however they overlap: none is left whole.
+        #[test]
+        fn none_is_left(
+            secrets in proptest::collection::vec("[ab]{8,10}", 1..30),
+            key in "[ab]{8}",
+            text in "[ab ]{0,200}",
+        ) {
+            let of_route = Known::of_headers(secrets.iter().map(String::as_bytes));
+            let mask = Mask { key: Some(key.as_bytes().into()), of_route: Arc::new(of_route) };
+            let left = mask.text(&text).unwrap_or(text);
+            for secret in secrets.iter().chain([&key]) {
+                proptest::prop_assert!(!left.contains(secret.as_str()), "{secret} in {left}");
+            }
+        }
     }
 }

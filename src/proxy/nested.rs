@@ -105,6 +105,7 @@ impl Children {
             body,
             caller,
             forward: None,
+            outline: None,
             limit: None,
             repeatable: false,
         };

@@ -26,7 +26,7 @@ use crate::{
     mcp::{
         era::{self, Era},
         headers as mirrored, json,
-        message::{self, Body, Kind, Message, ParseError},
+        message::{self, Body, Kind, Message, Outline, ParseError},
         normalize::{self, Normalized},
         tools::ToolSet,
     },
@@ -65,6 +65,8 @@ pub(super) struct Facts {
     pub repeatable: bool,
     /// An `initialize`: what the client said of itself.
     pub opens: Option<About>,
+    /// For several upstreams as one, which would read the same bytes again.
+    pub outline: Option<Outline>,
 }
 
 /// Who calls, through which door.
@@ -126,7 +128,8 @@ impl Gateway {
         let era = self.check_era(call, &received, &headers, &tools, several)?;
         let repaired = self.repair(call, caller, &body, &received, &tools);
         let Some(edited) = repaired else {
-            let facts = self.police(call, caller, &received, era, &tools)?;
+            let mut facts = self.police(call, caller, &received, era, &tools)?;
+            facts.outline = outline(caller, era, &received, &body);
             finish_headers(&mut headers, caller, &received, era, None);
             let spend = Spend::of(caller, &received, &tools);
             received::forwarded(&mut call.guard.received, &body);
@@ -137,7 +140,8 @@ impl Gateway {
         if let Some(why) = message.refusal(false) {
             return Err(Cause::InvalidRequest(why.into()));
         }
-        let facts = self.police(call, caller, &message, era, &tools)?;
+        let mut facts = self.police(call, caller, &message, era, &tools)?;
+        facts.outline = outline(caller, era, &message, &edited);
         finish_headers(&mut headers, caller, &message, era, Some(&tools));
         let spend = Spend::of(caller, &message, &tools);
         received::forwarded(&mut call.guard.received, &edited);
@@ -281,6 +285,7 @@ impl Gateway {
                 version: call.guard.client.version.clone(),
                 protocol_version: None,
             }),
+            outline: None,
         })
     }
 }
@@ -303,6 +308,10 @@ fn refuse_hidden(message: &Message<'_>, tools: &ToolSet, access: Access<'_>) -> 
         Some(tool) => Err(Cause::Forbidden(format!("the tool {:?}", bounded(tool)))),
         None => Ok(()),
     }
+}
+
+fn outline(caller: Caller<'_>, era: Era, message: &Message<'_>, body: &Bytes) -> Option<Outline> {
+    (era == Era::Modern && caller.route.all.is_some()).then(|| message.outline(body)).flatten()
 }
 
 fn one_message(body: &[u8]) -> Result<Box<Message<'_>>, Cause> {

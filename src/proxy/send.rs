@@ -12,6 +12,7 @@ use super::{error::Cause, guard::AuditGuard, trace};
 use crate::{
     audit::record::Attempt,
     bridge::hops::{Hops, Seen},
+    mcp::message::Outline,
     snapshot::Route,
     upstream::{ForwardPath, ResponseBody, Upstream, UpstreamError},
 };
@@ -35,6 +36,8 @@ pub(super) struct Outgoing<'a> {
     pub caller: crate::upstream::Caller,
     /// A path other than the upstream's own.
     pub forward: Option<ForwardPath>,
+    /// Where the parts of the body stand, for who would read it again.
+    pub outline: Option<Outline>,
     /// Time to the response head; `None` waits as long as the client does.
     pub limit: Option<Duration>,
     /// Whether a try that may have run may be repeated.
@@ -144,6 +147,9 @@ fn request(
     request.extensions_mut().insert(outgoing.hops.clone());
     if let Some(forward) = &outgoing.forward {
         request.extensions_mut().insert(forward.clone());
+    }
+    if let Some(outline) = &outgoing.outline {
+        request.extensions_mut().insert(outline.clone());
     }
     request
 }

@@ -7,6 +7,7 @@
 mod assigned;
 pub(crate) mod escaped;
 mod forms;
+pub(crate) mod known;
 mod table;
 #[cfg(test)]
 mod tests;

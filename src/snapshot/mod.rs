@@ -3,7 +3,7 @@
 
 mod route;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use sha2::{Digest, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -38,6 +38,8 @@ use crate::{
 
 /// Longest wait for the answer to one of the gateway's own requests to a server that runs already.
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
+/// Folder beside the storage with what is known of each upstream.
+const CATALOGS: &str = "catalogs";
 
 /// What a key may do.
 #[derive(Debug)]
@@ -91,7 +93,7 @@ impl Snapshot {
             }
             None => None,
         };
-        let new = Self::compile(config, before, store.clone(), store.as_ref(), tasks)?;
+        let new = Self::compile(config, before, store, tasks)?;
         let fresh = new.routes.iter().filter(|(name, route)| {
             let kept = before.and_then(|b| b.routes.get(*name));
             kept.is_none_or(|kept| !Arc::ptr_eq(kept, route))
@@ -101,14 +103,14 @@ impl Snapshot {
     }
 
     /// Compiles a configuration to see what it would do: nothing is asked of upstreams, and nothing is stored. What
-    /// is known of upstreams comes from `known`, the storage of a gateway.
+    /// is known of upstreams is what a gateway has kept.
     ///
     /// # Errors
     /// As [`Snapshot::build`].
-    pub async fn rehearse(config: Config, known: Option<&Store>) -> Result<Self, String> {
+    pub async fn rehearse(config: Config) -> Result<Self, String> {
         let tasks = TaskTracker::new();
         let store = if needs_store(&config) { Some(Store::open(None, config.storage.quota)?) } else { None };
-        let new = Self::compile(config, None, store, known, &tasks)?;
+        let new = Self::compile(config, None, store, &tasks)?;
         for route in new.routes.values() {
             if route.is_builtin() {
                 route.catalog.look_once(&route.upstream()).await;
@@ -119,12 +121,10 @@ impl Snapshot {
         Ok(new)
     }
 
-    /// `kept`: where catalogs are remembered.
     fn compile(
         config: Config,
         before: Option<&Self>,
         store: Option<Store>,
-        kept: Option<&Store>,
         tasks: &TaskTracker,
     ) -> Result<Self, String> {
         if let Some(store) = &store {
@@ -138,12 +138,13 @@ impl Snapshot {
         let same =
             before.filter(|b| b.config.sealing == config.sealing && b.config.separator == config.separator);
         let sealer = same.map_or_else(|| Arc::new(sealer(&config)), |b| Arc::clone(&b.sealer));
+        let kept = config.storage.path.as_deref().map(|path| path.with_file_name(CATALOGS));
         for spec in &config.upstreams {
             let unchanged = same.and_then(|b| b.routes.get(&spec.name)).filter(|r| r.spec == *spec);
             let route = match unchanged {
                 Some(route) => Arc::clone(route),
                 None => Arc::new(
-                    server(spec, store.as_ref(), kept, ledger.as_ref(), tasks)
+                    server(spec, store.as_ref(), kept.as_deref(), ledger.as_ref(), tasks)
                         .map(|server| Route::to(server, spec, &config.separator, &sealer))
                         .map_err(|e| format!("upstream {}: {e}", spec.name))?,
                 ),
@@ -229,7 +230,7 @@ impl Snapshot {
 fn server(
     spec: &config::Upstream,
     store: Option<&Store>,
-    kept: Option<&Store>,
+    kept: Option<&Path>,
     ledger: Option<&Arc<Ledger>>,
     tasks: &TaskTracker,
 ) -> Result<Server, String> {
@@ -274,8 +275,8 @@ fn server(
     let starts = matches!(spec.target, Target::Command(_));
     let timeout = if starts { spec.timeout } else { spec.timeout.min(LONGEST_LOOK) };
     let mut catalog = Catalog::new(Arc::clone(&spec.name), spec.protocol.as_deref(), timeout);
-    if let (Some(origin), Some(store)) = (origin(&spec.target), kept) {
-        catalog = catalog.kept_in(store.clone(), &origin);
+    if let (Some(origin), Some(folder)) = (origin(&spec.target), kept) {
+        catalog = catalog.kept_in(folder, &origin);
     }
     if let Some(file) = &spec.show.pins {
         catalog = catalog.pinned(file.clone());
@@ -359,11 +360,9 @@ fn is_shown_as_it_is(spec: &config::Upstream) -> bool {
     spec.prefix.is_empty() && !spec.show.changes()
 }
 
-/// Without the built-in tools, budgets and lists that come from catalogs nothing is stored, and no file is made.
+/// Without the built-in tools and budgets nothing is stored, and the file is not made.
 fn needs_store(config: &Config) -> bool {
-    config.upstreams.len() > 1
-        || !config.upstreams.iter().all(is_shown_as_it_is)
-        || config.upstreams.iter().any(|u| u.target == Target::Builtin)
+    config.upstreams.iter().any(|u| u.target == Target::Builtin)
         || config.keys.iter().any(|k| k.budget.is_some())
 }
 

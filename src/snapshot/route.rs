@@ -2,7 +2,11 @@
 //! upstreams shown as one. Owns the choice between them, which is made anew for every call. Invariant: what client and
 //! upstream both speak is not translated.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, uri::PathAndQuery};
@@ -14,10 +18,11 @@ use crate::{
         parked,
         sealed::Sealer,
     },
-    config::{self, Config, Secret, Target},
+    config::{self, Config, Target},
     glob::Globs,
-    mcp::{era::Era, method::is_work, tools::ToolSet, version::is_modern},
+    mcp::{era::Era, json::hash::FoldState, method::is_work, tools::ToolSet, version::is_modern},
     policy::access::PublicNames,
+    secrets::known::Known,
     upstream::{
         BoxFuture, ResponseBody, Upstream, UpstreamError,
         aggregate::{Aggregate, Member},
@@ -44,6 +49,8 @@ pub struct Route {
     pub path_and_query: String,
     /// What its tools are called where all upstreams are shown as one.
     pub names: PublicNames,
+    /// Secrets that this endpoint sends to upstreams.
+    pub secrets: Arc<Known>,
     /// Where all upstreams are shown as one.
     pub all: Option<All>,
     /// Its places and its breaker; several as one have those of each.
@@ -66,6 +73,9 @@ pub struct All {
     pub aggregate: Aggregate,
     /// Their own routes.
     pub members: Vec<Arc<Route>>,
+    by_name: HashMap<Arc<str>, usize, FoldState>,
+    /// Which of them is the built-in tools.
+    builtin: Option<usize>,
 }
 
 /// Who answers clients.
@@ -131,6 +141,7 @@ impl Route {
             names: PublicNames { prefix: format!("{}{separator}", spec.prefix), renamed: renamed.collect() },
             path: place.map_or("/", PathAndQuery::path).to_owned(),
             path_and_query: place.map_or("/", PathAndQuery::as_str).to_owned(),
+            secrets: Arc::new(secrets([spec])),
             spec: spec.clone(),
             all: None,
             catalog,
@@ -193,7 +204,8 @@ impl Route {
             path: "/".into(),
             path_and_query: "/".into(),
             names: PublicNames::default(),
-            all: Some(All { aggregate, members }),
+            secrets: Arc::new(secrets(members.iter().map(|m| &m.spec))),
+            all: Some(All::new(aggregate, members)),
             seated: open.clone(),
             open,
             seat: None,
@@ -291,10 +303,13 @@ impl Route {
         Some((all.member(&name)?, own))
     }
 
-    /// Secrets that this endpoint sends to upstreams.
-    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let members = self.all.iter().flat_map(|all| &all.members).map(|m| &m.spec);
-        [&self.spec].into_iter().chain(members).flat_map(|spec| spec.headers.values())
+    /// The built-in tools, if it is they who answer calls of this tool.
+    #[must_use]
+    pub fn builtin_of(self: &Arc<Self>, tool: Option<&str>) -> Option<&Arc<Self>> {
+        let Some(all) = &self.all else { return Some(self).filter(|route| route.is_builtin()) };
+        let builtin = all.members.get(all.builtin?)?;
+        let (name, _) = all.aggregate.owner(tool?)?;
+        Some(builtin).filter(|route| route.spec.name == name)
     }
 
     /// Ends what runs for this route alone.
@@ -312,6 +327,12 @@ impl Route {
 }
 
 impl All {
+    fn new(aggregate: Aggregate, members: Vec<Arc<Route>>) -> Self {
+        let by_name = members.iter().enumerate().map(|(n, m)| (Arc::clone(&m.spec.name), n)).collect();
+        let builtin = members.iter().position(|m| m.is_builtin());
+        Self { aggregate, members, by_name, builtin }
+    }
+
     /// Whether these are its members.
     pub(super) fn is_of(&self, members: &[Arc<Route>]) -> bool {
         self.members.len() == members.len()
@@ -321,7 +342,7 @@ impl All {
     /// The route of a member.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Arc<Route>> {
-        self.members.iter().find(|m| &*m.spec.name == name)
+        self.members.get(*self.by_name.get(name)?)
     }
 }
 
@@ -336,6 +357,11 @@ impl Upstream for AsModern {
     fn sleeps(&self) -> bool {
         self.0.upstream.sleeps()
     }
+}
+
+fn secrets<'a>(specs: impl IntoIterator<Item = &'a config::Upstream>) -> Known {
+    let values = specs.into_iter().flat_map(|spec| spec.headers.values());
+    Known::of_headers(values.map(|value| value.expose().as_bytes()))
 }
 
 fn bounds(spec: &config::Upstream, names_sessions: bool) -> face::Settings {

@@ -62,7 +62,7 @@ pub(super) fn settings(connection: &Connection, quota: u64) -> rusqlite::Result<
 }
 
 #[cfg(unix)]
-pub(super) fn private_folder(folder: &Path) -> std::io::Result<()> {
+pub(crate) fn private_folder(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     if folder.as_os_str().is_empty() {
         return Ok(());
@@ -71,7 +71,7 @@ pub(super) fn private_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn private_folder(folder: &Path) -> std::io::Result<()> {
+pub(crate) fn private_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)
 }
 

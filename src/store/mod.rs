@@ -25,7 +25,8 @@ use std::{
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use file::{BUSY, check, only_ours, open_reader, private_folder, settings, take_lock};
+pub(crate) use file::private_folder;
+use file::{BUSY, check, only_ours, open_reader, settings, take_lock};
 use writer::{Committed, Job};
 
 /// Readers that stay open; more are opened while these are busy.

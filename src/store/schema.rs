@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 /// Each brings the schema one version further.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     concat!(
         include_str!("schema/refs.sql"),
         include_str!("schema/memory.sql"),
@@ -13,6 +13,8 @@ const MIGRATIONS: [&str; 3] = [
     ),
     include_str!("schema/shares.sql"),
     include_str!("schema/catalog.sql"),
+    // What is known of upstreams has files of its own.
+    "DROP TABLE catalog",
 ];
 
 /// Tables whose rows end at `expires`.

@@ -21,7 +21,13 @@ pub(super) fn run(plan: &Plan, table: &mut Table) -> Res<()> {
     let mut sides = Vec::new();
     for keys in [FEW, plan.pick(MANY, 2_000)] {
         let folder = tempfile::tempdir()?;
-        let setting = Setting { folder: folder.path(), upstream: upstream.address, sink: sink.address, keys };
+        let setting = Setting {
+            folder: folder.path(),
+            upstream: upstream.address,
+            sink: sink.address,
+            keys,
+            upstreams: 1,
+        };
         let gateway = Gateway::start(program, &setting)?;
         gateway.settle()?;
         let client = Client::connect(gateway.process.address)?;

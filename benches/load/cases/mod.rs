@@ -3,6 +3,7 @@
 mod keys;
 mod latency;
 mod repair;
+mod several;
 mod start;
 mod streams;
 mod sweep;
@@ -22,9 +23,10 @@ use crate::{
 type Case = fn(&Plan, &mut Table) -> Res<()>;
 
 /// Every case by the name the command line knows it under.
-pub(crate) const ALL: [(&str, Case); 7] = [
+pub(crate) const ALL: [(&str, Case); 8] = [
     ("throughput", throughput::run),
     ("latency", latency::run),
+    ("several", several::run),
     ("start", start::run),
     ("streams", streams::run),
     ("keys", keys::run),
@@ -48,8 +50,13 @@ impl Field {
         let (upstream, sink) = (Process::role(&["upstream"])?, Process::role(&["sink"])?);
         let bare = Process::role(&["bare", &upstream.address.to_string()])?;
         let nginx = nginx::installed().then(|| nginx::start(folder.path(), upstream.address)).transpose()?;
-        let setting =
-            Setting { folder: folder.path(), upstream: upstream.address, sink: sink.address, keys: 10 };
+        let setting = Setting {
+            folder: folder.path(),
+            upstream: upstream.address,
+            sink: sink.address,
+            keys: 10,
+            upstreams: 1,
+        };
         let gateway = plan.gateway.as_ref().map(|program| Gateway::start(program, &setting)).transpose()?;
         gateway.as_ref().map(Gateway::settle).transpose()?;
         Ok(Self { folder, upstream, sink, bare, nginx, gateway })

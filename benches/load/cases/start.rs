@@ -25,8 +25,13 @@ pub(super) fn run(plan: &Plan, table: &mut Table) -> Res<()> {
     let (mut millis, mut idle) = (Vec::new(), Vec::new());
     for _ in 0..plan.pick(9, 2) {
         let folder = tempfile::tempdir()?;
-        let setting =
-            Setting { folder: folder.path(), upstream: upstream.address, sink: sink.address, keys: 10 };
+        let setting = Setting {
+            folder: folder.path(),
+            upstream: upstream.address,
+            sink: sink.address,
+            keys: 10,
+            upstreams: 1,
+        };
         let start = Instant::now();
         let gateway = Gateway::start(program, &setting)?;
         Client::connect(gateway.process.address)?.call(&template)?;

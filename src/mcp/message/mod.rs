@@ -4,12 +4,14 @@
 //! Invariant: every slice is the client's own text, never re-serialised, so `"id":null`, absent and `1.0` stay
 //! three different things.
 
+mod outline;
 mod read;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 
+pub use self::outline::Outline;
 use super::json::{self, Raw, Type, edit::Slot, number};
 
 /// What a POSTed body holds.
@@ -85,12 +87,18 @@ pub struct Message<'a> {
     pub name_raw: Option<Raw<'a>>,
     /// `params.uri`, if it is a string.
     pub uri: Option<Cow<'a, str>>,
+    /// `params.uri` as it stands.
+    pub uri_raw: Option<Raw<'a>>,
     /// `params.taskId`, if it is a string.
     pub task_id: Option<Cow<'a, str>>,
+    /// `params.taskId` as it stands.
+    pub task_id_raw: Option<Raw<'a>>,
     /// `params.arguments` as it stands.
     pub arguments: Option<Raw<'a>>,
     /// `params.cursor` as it stands.
     pub cursor: Option<Raw<'a>>,
+    /// `params.requestState` as it stands.
+    pub request_state: Option<Raw<'a>>,
     /// `params.protocolVersion`, if it is a string: what `initialize` asks for.
     pub requested_version: Option<Cow<'a, str>>,
     /// `params._meta` as it stands.
@@ -99,8 +107,10 @@ pub struct Message<'a> {
     pub protocol_version: Option<Cow<'a, str>>,
     /// Whether `_meta` has that key at all.
     pub has_protocol_version: bool,
-    /// Whether `_meta` has `io.modelcontextprotocol/clientCapabilities`, as an object.
-    pub has_client_capabilities: bool,
+    /// `io.modelcontextprotocol/clientCapabilities` in `_meta`, if it is an object.
+    pub client_capabilities: Option<Raw<'a>>,
+    /// `progressToken` in `_meta` as it stands.
+    pub progress_token: Option<Raw<'a>>,
     /// The client's name for itself: from `_meta`, or from `params.clientInfo` of `initialize`.
     pub client_name: Option<Cow<'a, str>>,
     /// The client's version, from the same place.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Body, Duplicate, Message, Slots};
 use crate::mcp::json::{
-    Error, Raw, Type,
+    Error, Raw,
     edit::Slot,
     hash::FoldState,
     keys::Keys,
@@ -163,10 +163,11 @@ impl<'a> Message<'a> {
         let value = scanner.visited(2, &mut Readable(&mut self.readable))?;
         match key {
             b"name" => (self.name, self.name_raw) = (value.as_str(), Some(value)),
-            b"uri" => self.uri = value.as_str(),
-            b"taskId" => self.task_id = value.as_str(),
+            b"uri" => (self.uri, self.uri_raw) = (value.as_str(), Some(value)),
+            b"taskId" => (self.task_id, self.task_id_raw) = (value.as_str(), Some(value)),
             b"arguments" => self.arguments = Some(value),
             b"cursor" => self.cursor = Some(value),
+            b"requestState" => self.request_state = Some(value),
             b"protocolVersion" => self.requested_version = value.as_str(),
             b"_meta" => self.meta = Some(value),
             other => self.has_lookalike_param |= looks_like(other, &["name", "arguments"]),
@@ -193,11 +194,12 @@ impl<'a> Message<'a> {
         match key {
             b"traceparent" => self.traceparent = value.as_str(),
             b"tracestate" => self.tracestate = value.as_str(),
+            b"progressToken" => self.progress_token = Some(value),
             _ => match key.strip_prefix(OWN) {
                 Some(b"protocolVersion") => {
                     (self.protocol_version, self.has_protocol_version) = (value.as_str(), true);
                 }
-                Some(b"clientCapabilities") => self.has_client_capabilities = value.kind() == Type::Object,
+                Some(b"clientCapabilities") => self.client_capabilities = Some(value).filter(Raw::is_object),
                 Some(b"clientInfo") => self.client(value),
                 _ => {}
             },

@@ -20,7 +20,7 @@ fn the_parts_of_a_modern_call_are_found_in_any_order() {
     assert_eq!((m.client_name.as_deref(), m.client_version.as_deref()), (Some("cat"), Some("2")));
     assert_eq!((m.traceparent.as_deref(), m.tracestate.as_deref()), (Some("00-1"), Some("a=b")));
     assert_eq!(
-        (m.protocol_version.as_deref(), m.has_protocol_version, m.has_client_capabilities),
+        (m.protocol_version.as_deref(), m.has_protocol_version, m.client_capabilities.is_some()),
         (Some("2026-07-28"), true, true)
     );
     let arguments = m.arguments.unwrap();
@@ -181,4 +181,34 @@ fn brackets_must_match_at_every_level() {
             assert!(parse(format!("{open}{wrong}1{end}{close}").as_bytes()).is_err(), "{depth}");
         }
     }
+}
+
+#[test]
+fn an_outline_gives_the_parts_of_the_same_bytes_and_of_no_others() {
+    let body = bytes::Bytes::from_static(
+        br#" {"params":{"_meta":{"progressToken":7,"io.modelcontextprotocol/clientCapabilities":{"x":1}},
+        "arguments" : {"id":3} ,"name":"s\u0061y","cursor":"","uri":"u","taskId":"t","requestState":"r"},"id":1.0,"method":"tools\/call"} "#,
+    );
+    let Ok(Body::Object(read)) = parse(&body) else { panic!("it is an object") };
+    let outline = read.outline(&body).expect("it may go on");
+    let again = body.clone();
+    let outlined = outline.of(&again).expect("they are the same bytes");
+    let parts = |m: &Message<'_>| {
+        let raw = [m.id_raw, m.method_raw, m.params, m.name_raw, m.uri_raw, m.arguments, m.cursor, m.meta];
+        let more =
+            [Some(m.envelope), m.task_id_raw, m.request_state, m.client_capabilities, m.progress_token];
+        let texts = [&m.method, &m.name, &m.uri, &m.task_id].map(|text| text.as_deref().map(str::to_owned));
+        let ranges: Vec<_> = raw.into_iter().chain(more).map(|raw| raw.map(|r| r.range())).collect();
+        (ranges, texts, m.kind(), m.id().map(str::to_owned))
+    };
+    assert_eq!(parts(&outlined), parts(&read));
+    assert!(parts(&read).0.iter().all(Option::is_some));
+    assert!(outline.of(&bytes::Bytes::copy_from_slice(&body)).is_none(), "other bytes that are alike");
+    assert!(outline.of(&body.slice(..body.len() - 1)).is_none());
+    let refused = |text: &'static str| {
+        let body = bytes::Bytes::from_static(text.as_bytes());
+        message(text).outline(&body).is_none()
+    };
+    assert!(refused(r#"{"method":"a"}"#) && refused(r#"{"id":1,"id":1,"method":"a"}"#));
+    assert!(refused("\u{feff}{\"id\":1,\"method\":\"a\"}"));
 }

@@ -140,4 +140,9 @@ impl Body for Passing {
             }
         }
     }
+
+    /// Who sees that the last frame was the last one needs no further look, and can tell its length.
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     bridge::hops::Hops,
     mcp::{
-        message::{self, Body, Kind as MessageKind, Message},
+        message::{self, Body, Kind as MessageKind, Message, Outline},
         method::is_work,
     },
     upstream::{Caller, ClientSession, LOCAL, ResponseBody, UpstreamError, catalog::Kind, refusal},
@@ -35,7 +35,7 @@ pub(super) async fn call(
     core: &Arc<Core>,
     request: Request<Bytes>,
 ) -> Result<Response<ResponseBody>, UpstreamError> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     if head.method == Method::DELETE && head.extensions.get::<ClientSession>().is_some() {
         sessions::end(core, &head).await;
         return Ok(reply::bare(StatusCode::OK));
@@ -45,12 +45,19 @@ pub(super) async fn call(
         return Ok(reply::error(status, None, reply::INVALID_REQUEST, "Only POST is served here."));
     }
     let wrong = |why| Ok(reply::error(StatusCode::BAD_REQUEST, None, reply::INVALID_REQUEST, why));
-    let Ok(Body::Object(message)) = message::parse(&body) else {
-        return wrong("Send one JSON-RPC object.");
+    let outlined = head.extensions.remove::<Outline>().and_then(|outline| outline.of(&body));
+    let message = match outlined {
+        Some(message) => message,
+        None => {
+            let Ok(Body::Object(message)) = message::parse(&body) else {
+                return wrong("Send one JSON-RPC object.");
+            };
+            if let Some(why) = message.refusal(false) {
+                return wrong(why);
+            }
+            message
+        }
     };
-    if let Some(why) = message.refusal(false) {
-        return wrong(why);
-    }
     let (id, method) = match (message.kind(), message.id(), message.method.as_deref()) {
         (MessageKind::Request, Some(id), Some(method)) => (id, method),
         // What a client may notify of is told by the end of its streams.
@@ -124,7 +131,7 @@ async fn forward(
         };
         if refused {
             catalog.nudge();
-            if !again && relisted(core, || catalog.offers_version() != known).await {
+            if !again && relisted(core, || catalog.told_version() != known).await {
                 (again, stale) = (true, false);
                 continue;
             }
@@ -133,7 +140,7 @@ async fn forward(
             core: Arc::clone(core),
             seat: way.seat,
             id: id.into(),
-            token: edit::progress_token(message).map(|t| t.text().into()),
+            token: message.progress_token.map(|t| t.text().into()),
             tasks,
             asked: Asked::of(&way, message),
             principal,

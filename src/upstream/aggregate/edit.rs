@@ -24,12 +24,12 @@ pub(super) fn body(message: &Message<'_>, way: &Way<'_>, id: u64, tasks: bool) -
     let mut splices = Vec::new();
     splices.extend(message.id_raw.map(|raw| Splice::replace(raw.range(), ours())));
     splices.extend(way.name.map(|raw| Splice::replace(raw.range(), quoted(&way.target))));
-    splices.extend(progress_token(message).map(|raw| Splice::replace(raw.range(), ours())));
+    splices.extend(message.progress_token.map(|raw| Splice::replace(raw.range(), ours())));
     if let Some((raw, state)) = &way.state {
         splices.push(Splice::replace(raw.range(), quoted(state)));
     }
-    if let Some(meta) = message.meta.filter(|_| !tasks) {
-        splices.extend(without_tasks(meta));
+    if let Some(capabilities) = message.client_capabilities.filter(|_| !tasks) {
+        splices.extend(without_tasks(capabilities));
     }
     if let (Some(entry), Some(params)) = (&way.entry, message.params) {
         fix(entry, params, message.arguments, &mut splices);
@@ -41,22 +41,17 @@ pub(super) fn body(message: &Message<'_>, way: &Way<'_>, id: u64, tasks: bool) -
 pub(super) fn meta(meta: &str, tasks: bool) -> String {
     match slices::parse(meta.as_bytes()) {
         Ok(parsed) if !tasks => {
-            let edited = edit::apply(meta.as_bytes(), without_tasks(parsed).collect());
+            let splices = parsed.get(CAPABILITIES).into_iter().flat_map(without_tasks);
+            let edited = edit::apply(meta.as_bytes(), splices.collect());
             String::from_utf8(edited).unwrap_or_else(|_| "{}".into())
         }
         _ => meta.to_owned(),
     }
 }
 
-fn without_tasks(meta: Raw<'_>) -> impl Iterator<Item = Splice> {
-    let extensions = meta.get(CAPABILITIES).and_then(|c| c.get("extensions"));
-    let cuts = extensions.map(|e| edit::cuts(e, |name| name.is_string(TASKS)));
+fn without_tasks(capabilities: Raw<'_>) -> impl Iterator<Item = Splice> {
+    let cuts = capabilities.get("extensions").map(|e| edit::cuts(e, |name| name.is_string(TASKS)));
     cuts.into_iter().flatten().map(Splice::cut)
-}
-
-/// The progress token that the client gave.
-pub(super) fn progress_token<'a>(message: &Message<'a>) -> Option<Raw<'a>> {
-    message.meta.and_then(|meta| meta.get("progressToken"))
 }
 
 /// Fills in the fixed parameters, over whatever the client sent for them.

@@ -69,6 +69,8 @@ pub struct Collision {
 /// The whole.
 #[derive(Debug, Default)]
 pub(super) struct Index {
+    /// What the members' bell had counted before it was made.
+    pub(super) rung: u64,
     pub(super) parts: Vec<Arc<Part>>,
     /// In the order of the members, and of each member's own list.
     pub(super) lists: [Vec<Arc<Entry>>; 4],
@@ -142,8 +144,8 @@ impl Part {
 }
 
 impl Index {
-    pub(super) fn of(members: &[&Member], parts: Vec<Arc<Part>>) -> Self {
-        let mut index = Self { parts, ..Self::default() };
+    pub(super) fn of(members: &[&Member], parts: Vec<Arc<Part>>, rung: u64) -> Self {
+        let mut index = Self { parts, rung, ..Self::default() };
         for kind in Kind::ALL {
             index.merge(members, kind);
         }

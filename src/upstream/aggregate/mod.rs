@@ -202,9 +202,9 @@ impl Core {
         }
     }
 
+    /// Whether no catalog has told of a change since it was made: asked of every call, however many members there are.
     fn is_fresh(&self, index: &Index) -> bool {
-        let fresh = |(m, part): (&Member, &Arc<Part>)| m.catalog.offers_version() == part.version;
-        self.members.iter().zip(&index.parts).all(fresh)
+        index.rung == *self.bell.borrow()
     }
 
     fn rebuild(&self) {
@@ -214,13 +214,15 @@ impl Core {
             Err(TryLockError::WouldBlock) => return,
         };
         let before = self.index.load_full();
+        // First: what changes meanwhile rings again.
+        let rung = *self.bell.borrow();
         let part = |(n, member): (usize, &Member)| {
             let known = before.parts.get(n).filter(|p| p.version == member.catalog.offers_version());
             known.map_or_else(|| Arc::new(Part::of(n, member, &self.separator)), Arc::clone)
         };
         let parts = self.members.iter().enumerate().map(part).collect();
         let members: Vec<&Member> = self.members.iter().collect();
-        let index = Index::of(&members, parts);
+        let index = Index::of(&members, parts, rung);
         let known: HashSet<&Collision> = before.collisions.iter().collect();
         for collision in index.collisions.iter().filter(|c| !known.contains(c)) {
             tracing::warn!(

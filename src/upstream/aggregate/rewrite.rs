@@ -147,10 +147,14 @@ impl Watch {
         }
     }
 
-    /// The token has ended: its text, if it was wanted and short enough.
-    fn end(&mut self, chunk: &[u8], at: usize) -> Option<Cow<'_, str>> {
+    /// The token has ended; whether it was wanted.
+    fn end(&mut self, chunk: &[u8], at: usize) -> bool {
         self.keep(chunk, at);
-        self.from.take()?;
+        self.from.take().is_some()
+    }
+
+    /// The text of the token that has ended, if it was short enough.
+    fn text(&self) -> Option<Cow<'_, str>> {
         let token = std::str::from_utf8(&self.token).ok()?;
         (self.token.len() <= self.limit).then(|| text::decode_lossy(token))
     }
@@ -199,8 +203,9 @@ impl<W: Wants> Sink for Walk<'_, W> {
 
     fn name_end(&mut self, depth: usize, chunk: &[u8], at: usize) {
         if depth < LEVELS && self.watch.hold.is_none() {
-            let name = self.watch.end(chunk, at).map(Cow::into_owned).unwrap_or_default();
-            self.watch.path[depth] = self.watch.place(depth, &name);
+            let name = self.watch.end(chunk, at).then(|| self.watch.text()).flatten();
+            let place = self.watch.place(depth, name.as_deref().unwrap_or_default());
+            self.watch.path[depth] = place;
         }
     }
 
@@ -239,7 +244,8 @@ impl<W: Wants> Sink for Walk<'_, W> {
                 self.out.extend_from_slice(self.wants.progress_token().unwrap_or(b"null"));
             }
             Some(held @ (Place::RequestState | Place::TaskId)) => {
-                let value = self.watch.end(chunk, at).map(Cow::into_owned);
+                let value =
+                    self.watch.end(chunk, at).then(|| self.watch.text().map(Cow::into_owned)).flatten();
                 if self.watch.token.len() > self.watch.limit {
                     self.watch.over = Some(held);
                 }
@@ -252,7 +258,8 @@ impl<W: Wants> Sink for Walk<'_, W> {
             }
             _ => {
                 if place == Place::Uri
-                    && let Some(uri) = self.watch.end(chunk, at)
+                    && self.watch.end(chunk, at)
+                    && let Some(uri) = self.watch.text()
                 {
                     self.wants.linked(&uri);
                 }

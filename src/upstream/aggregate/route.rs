@@ -59,8 +59,7 @@ pub(super) fn find<'m>(
         Ok(way) => way,
         Err(why) => return refuse(&why),
     };
-    if let Some(state) = message.params.and_then(|p| p.get("requestState")).filter(|s| s.kind() != Type::Null)
-    {
+    if let Some(state) = message.request_state.filter(|s| s.kind() != Type::Null) {
         let sealed = state.as_exact_str().unwrap_or_default();
         let opened = core.sealer.open::<State>(Purpose::RequestState, principal, &sealed);
         let ours = |s: &State| {

@@ -1,9 +1,17 @@
-//! What is known of an upstream, in the storage, so that a restart lists at once. Owns its form there. Invariant: what
-//! is read back belongs to the same server: name and origin are both the key.
+//! What is known of an upstream, in a file of its own, so that a restart lists at once and speaks as the upstream does.
+//! Owns the file's form: a line with what is needed before the first call, and a line with the rest.
+//!
+//! Invariants: what is read back belongs to the same server; whether the file can be read or written makes no
+//! difference to anything else.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -11,26 +19,31 @@ use super::{
     Found,
     offers::{About, Definition, Kind, List, Offers},
 };
-use crate::{
-    mcp::json as slices,
-    store::{self, Store},
-};
+use crate::{mcp::json as slices, store};
 
-/// Largest record, in bytes: more than that is not worth the write.
-const LARGEST: usize = 32 * 1024 * 1024;
+/// Largest file, in bytes: more than that is not worth the write.
+const LARGEST: u64 = 32 * 1024 * 1024;
+/// Longest first line.
+const LONGEST_HEAD: u64 = 4 * 1024;
 
 /// Where the knowledge of one upstream is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
-    pub(super) store: Store,
+    file: PathBuf,
     /// What stands behind the name: knowledge of another server is not taken over.
-    pub(super) origin: Arc<str>,
+    origin: Box<str>,
 }
 
+/// The first line.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    origin: Box<str>,
+    found: Option<Found>,
+}
+
+/// The second line.
 #[derive(Serialize, Deserialize)]
 struct Record {
-    /// Era and revision; absent in records of earlier versions.
-    found: Option<Found>,
     about: About,
     lists: [KeptList; 4],
 }
@@ -43,40 +56,78 @@ struct KeptList {
 }
 
 impl Kept {
-    /// What was kept. A record that cannot be read is none.
-    pub(super) async fn load(&self, name: &Arc<str>) -> Option<(Offers, Option<Found>)> {
-        let (name, origin) = (Arc::clone(name), Arc::clone(&self.origin));
-        let read = self.store.read(move |c| {
-            let sql = "SELECT offers FROM catalog WHERE upstream = ?1 AND origin = ?2";
-            let text: Option<String> =
-                c.query_row(sql, params![&*name, &*origin], |row| row.get(0)).optional()?;
-            Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok()).map(Record::read))
-        });
-        read.await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "what was known of an upstream cannot be read");
-            None
-        })
+    pub(super) fn new(folder: &Path, name: &str, origin: &str) -> Self {
+        Self { file: folder.join(format!("{name}.json")), origin: origin.into() }
     }
 
-    /// Keeps `offers`, and does not wait for it.
-    pub(super) fn save(&self, name: &Arc<str>, offers: Arc<Offers>, found: Option<Arc<Found>>) {
-        let (name, origin) = (Arc::clone(name), Arc::clone(&self.origin));
-        self.store.write_later(move |c| {
-            let Ok(text) = serde_json::to_string(&Record::of(&offers, found.as_deref())) else {
-                return Ok(());
-            };
-            if text.len() > LARGEST {
-                return Ok(());
-            }
-            let sql = "INSERT INTO catalog (upstream, origin, offers, saved) VALUES (?1, ?2, ?3, ?4)
-                ON CONFLICT (upstream) DO UPDATE SET origin = ?2, offers = ?3, saved = ?4";
-            c.execute(sql, params![&*name, &*origin, text, store::now()]).map(|_| ())
-        });
+    /// Era and revision, if they were kept. Reads no more than that.
+    pub(super) fn found(&self) -> Option<Found> {
+        let mut line = Vec::new();
+        let head = File::open(&self.file).ok()?.take(LONGEST_HEAD);
+        BufReader::new(head).read_until(b'\n', &mut line).ok()?;
+        self.head(&line)?.found
+    }
+
+    /// All that was kept. What cannot be read is nothing.
+    pub(super) async fn load(&self) -> Option<(Offers, Option<Found>)> {
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.read()).await.ok()?
+    }
+
+    /// Keeps this; whoever waits for it keeps the order of what is kept.
+    pub(super) async fn save(&self, offers: Arc<Offers>, found: Option<Arc<Found>>) {
+        let this = self.clone();
+        let written = tokio::task::spawn_blocking(move || this.write(&offers, found.as_deref())).await;
+        if let Ok(Err(error)) = written {
+            tracing::info!(
+                file = %self.file.display(),
+                %error,
+                "what is known of an upstream does not outlive a restart: it cannot be written, see `storage.path`"
+            );
+        }
+    }
+
+    fn read(&self) -> Option<(Offers, Option<Found>)> {
+        let mut bytes = Vec::new();
+        File::open(&self.file).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
+        let (head, rest) = bytes.split_at(memchr::memchr(b'\n', &bytes)?);
+        let found = self.head(head)?.found;
+        Some((serde_json::from_slice::<Record>(rest).ok()?.read(), found))
+    }
+
+    fn head(&self, line: &[u8]) -> Option<Head> {
+        serde_json::from_slice::<Head>(line).ok().filter(|head| head.origin == self.origin)
+    }
+
+    /// Whole or not at all.
+    fn write(&self, offers: &Offers, found: Option<&Found>) -> io::Result<()> {
+        let head = Head { origin: self.origin.clone(), found: found.cloned() };
+        let mut text = serde_json::to_vec(&head)?;
+        text.push(b'\n');
+        serde_json::to_writer(&mut text, &Record::of(offers))?;
+        if text.len() as u64 > LARGEST {
+            return Ok(());
+        }
+        if let Some(folder) = self.file.parent() {
+            store::private_folder(folder)?;
+        }
+        let beside = self.file.with_extension("new");
+        private().open(&beside)?.write_all(&text)?;
+        fs::rename(&beside, &self.file)
     }
 }
 
+/// What servers offer is nobody else's business.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
 impl Record {
-    fn of(offers: &Offers, found: Option<&Found>) -> Self {
+    fn of(offers: &Offers) -> Self {
         let list = |kind: Kind| {
             let list = offers.list(kind);
             let raw = |d: &Definition| RawValue::from_string(d.raw.to_string()).ok();
@@ -86,10 +137,10 @@ impl Record {
                 public: list.public,
             }
         };
-        Self { found: found.cloned(), about: About::clone(&offers.about), lists: Kind::ALL.map(list) }
+        Self { about: About::clone(&offers.about), lists: Kind::ALL.map(list) }
     }
 
-    fn read(self) -> (Offers, Option<Found>) {
+    fn read(self) -> Offers {
         let mut offers = Offers { about: Arc::new(self.about), ..Offers::default() };
         for (kind, kept) in Kind::ALL.into_iter().zip(self.lists) {
             let definition = |raw: Box<RawValue>| {
@@ -102,6 +153,6 @@ impl Record {
                 public: kept.public,
             });
         }
-        (offers, self.found)
+        offers
     }
 }

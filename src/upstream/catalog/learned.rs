@@ -18,7 +18,7 @@ impl Catalog {
     /// Takes over what was known before the restart.
     pub(crate) async fn remember(&self) {
         let Some(kept) = &self.kept else { return };
-        let Some((offers, found)) = kept.load(&self.name).await else { return };
+        let Some((offers, found)) = kept.load().await else { return };
         let about = Arc::clone(&offers.about);
         // Judged by the pins when they were kept.
         let lists = offers.lists.map(|list| Some(List::clone(&list)));
@@ -57,6 +57,15 @@ impl Catalog {
     /// One look at the upstream has ended well.
     pub(super) async fn learned(&self, peer: &Peer, lists: Lists) {
         let digested = self.digest(lists, self.pins.clone()).await;
+        if self.take(peer, digested)
+            && let Some(kept) = &self.kept
+        {
+            kept.save(self.offers(), self.found.load_full()).await;
+        }
+    }
+
+    /// Takes over what was listed; whether that, or who the upstream is, is something else than what is kept.
+    fn take(&self, peer: &Peer, digested: Digested) -> bool {
         let mut writing = self.writing();
         let before = self.offers.load_full();
         let offers = Offers {
@@ -95,12 +104,9 @@ impl Catalog {
             self.changed(&mut writing);
         }
         let found = self.found.load_full();
-        if let Some(kept) = &self.kept
-            && (changed || writing.kept != found)
-        {
-            kept.save(&self.name, self.offers(), found.clone());
-            writing.kept = found;
-        }
+        let other = changed || writing.kept != found;
+        writing.kept = found;
+        other
     }
 
     /// Judges and compiles what was listed; away from the calls if that is much.

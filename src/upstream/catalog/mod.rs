@@ -22,7 +22,7 @@ mod watch;
 mod tests;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{
@@ -47,7 +47,6 @@ use self::{
 };
 use crate::{
     mcp::{era::Era, tools::ToolSet, version::is_modern},
-    store::Store,
     upstream::Upstream,
 };
 
@@ -141,11 +140,16 @@ impl Catalog {
         }
     }
 
-    /// Keeps what is learned in `store`, so that a restart lists at once. `origin` tells what stands behind the
-    /// name: what was learned of another server is not taken over.
+    /// Keeps what is learned in a file of this folder, so that a restart lists at once. `origin` tells what stands
+    /// behind the name: what was learned of another server is not taken over. The era is known from here on, if it was
+    /// kept; all else is remembered when the catalog runs.
     #[must_use]
-    pub fn kept_in(mut self, store: Store, origin: &str) -> Self {
-        self.kept = Some(Kept { store, origin: origin.into() });
+    pub fn kept_in(mut self, folder: &Path, origin: &str) -> Self {
+        let kept = Kept::new(folder, &self.name, origin);
+        if self.fixed.is_none() {
+            self.found.store(kept.found().map(Arc::new));
+        }
+        self.kept = Some(kept);
         self
     }
 
@@ -172,6 +176,13 @@ impl Catalog {
     #[must_use]
     pub fn offers_version(&self) -> u64 {
         self.version.load(Acquire)
+    }
+
+    /// The same, once everybody who wants to know of changes has been told of it.
+    #[must_use]
+    pub fn told_version(&self) -> u64 {
+        let _nobody_is_being_told = self.writing();
+        self.offers_version()
     }
 
     /// How long ago the upstream confirmed what is known of it; `None` if the last look at it failed, or there was none.

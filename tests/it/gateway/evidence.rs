@@ -273,13 +273,31 @@ async fn one_server_under_another_name_is_remembered_over_a_restart() {
     assert!(server.calls().iter().any(|seen| seen.rpc() == "initialize"));
 }
 
-/// Where nothing is shown otherwise than the server says it, nothing is stored.
+/// One server as it is makes no database; what it speaks is known at once after a restart, also if it is away then.
 #[tokio::test]
-async fn one_server_as_it_is_leaves_no_storage() {
+async fn one_server_as_it_is_is_remembered_over_a_restart() {
+    let addr = free();
+    let server = legacy_at(addr).await;
+    let gate = Gateway::before(&server.url(), "storage.path = \"state/storage.db\"").await;
+    gate.knows("files").await;
+    let (_, folder) = gate.end().await;
+    server.kill().await;
+    let state = folder.path().join("state");
+    assert!(state.join("catalogs/files.json").exists() && !state.join("storage.db").exists());
+    let file = folder.path().join("smartgate.toml");
+    let gate = Gateway::run(folder, &file, &[]).await;
+    let away = call(&gate, "add").await;
+    assert_eq!((away.status, &away.json()["error"]["data"]["reason"]), (502, &json!("upstream_connect")));
+    let server = Fake::at(addr, Speaks::Legacy, |seen| async move { strict(&seen) }).await;
+    assert_eq!(call(&gate, "add").await.json()["result"]["resultType"], "complete");
+    assert!(server.calls().iter().any(|seen| seen.rpc() == "initialize"));
+}
+
+#[tokio::test]
+async fn a_state_folder_that_cannot_be_written_stops_nobody() {
     let fake = Fake::start(|seen| async move { mcp(&seen) }).await;
-    let gate = Gateway::before(&fake.url(), "storage.path = \"state.db\"").await;
+    // No folder can be made below a file.
+    let gate = Gateway::before(&fake.url(), "storage.path = \"smartgate.toml/state.db\"").await;
     gate.knows("files").await;
     assert_eq!(gate.post(request(1, "ping")).await.status, 200);
-    let (_, folder) = gate.end().await;
-    assert!(!folder.path().join("state.db").exists());
 }

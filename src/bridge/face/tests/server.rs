@@ -110,7 +110,7 @@ impl Server {
         let tool = read.name.as_deref().and_then(|n| tools.get(n)).map(|t| &**t);
         let tool = tool.filter(|_| !self.has_moved.load(Relaxed));
         headers::check(request.headers(), &read, tool).unwrap();
-        assert!(read.has_client_capabilities);
+        assert!(read.client_capabilities.is_some());
         for name in ["mcp-session-id", "last-event-id"] {
             assert!(!request.headers().contains_key(name), "{name}");
         }

@@ -167,15 +167,17 @@ async fn a_missing_server_makes_lists_short_lived_and_delays_nobody() {
 
 #[tokio::test]
 async fn what_was_known_is_listed_at_once_after_a_restart() {
-    let store = crate::store::Store::open(None, 1 << 24).unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let fake = Fake::with(json!({"tools": [tool("a")], "prompts": [{"name": "p"}]}));
     let kept = |fake: &Arc<Fake>, origin: &str| {
         let mut member = seat("f", fake);
         let catalog = Arc::into_inner(member.catalog).unwrap();
-        member.catalog = Arc::new(catalog.kept_in(store.clone(), origin));
+        member.catalog = Arc::new(catalog.kept_in(folder.path(), origin));
         member
     };
-    drop(Running::learned(vec![kept(&fake, "one")]).await);
+    let learned = Running::learned(vec![kept(&fake, "one")]).await;
+    super::running::until("it is kept", || folder.path().join("f.json").exists()).await;
+    drop(learned);
     let away = Fake::tools(&[]);
     away.script(|_| Some(super::fake::Act::Hang));
     let running = Running::start(vec![kept(&away, "one")]);

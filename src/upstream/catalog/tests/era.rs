@@ -1,9 +1,8 @@
 //! How long the era of a server holds, and what is known of it before anybody has asked.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use super::*;
-use crate::store::Store;
 
 /// A server without sessions that serves modern clients as well from some moment on: nothing fails by it.
 #[tokio::test]
@@ -76,17 +75,13 @@ async fn one_that_refuses_the_gateway_is_asked_with_what_a_call_brings() {
 
 #[tokio::test]
 async fn a_fixed_era_is_known_before_anybody_has_asked() {
-    let store = Store::open(None, 1 << 20).expect("in memory");
-    let other =
-        Catalog::new("peer".into(), Some("2026-07-28"), Duration::ZERO).kept_in(store.clone(), "here");
-    other.suppose(br#"{"tools":[{"name":"a"}]}"#).await.expect("a list");
-    let kept = other.kept.as_ref().expect("it is kept");
-    kept.save(&other.name, other.offers(), other.found.load_full());
+    let folder = tempfile::tempdir().expect("a folder");
+    keep(folder.path(), Some("2026-07-28")).await;
     for (protocol, era, other) in
         [("2025-06-18", Era::Legacy, Era::Modern), ("2026-07-28", Era::Modern, Era::Legacy)]
     {
         let catalog =
-            Catalog::new("peer".into(), Some(protocol), Duration::ZERO).kept_in(store.clone(), "here");
+            Catalog::new("peer".into(), Some(protocol), Duration::ZERO).kept_in(folder.path(), "here");
         assert_eq!((catalog.era(), catalog.version().as_deref()), (Some(era), Some(protocol)));
         assert!(catalog.speaks(era) && !catalog.speaks(other));
         // Nor does what was known before the restart count against it.
@@ -95,4 +90,56 @@ async fn a_fixed_era_is_known_before_anybody_has_asked() {
     }
     let asking = Catalog::new("peer".into(), None, Duration::ZERO);
     assert!(asking.era().is_none() && asking.speaks(Era::Modern) && asking.speaks(Era::Legacy));
+}
+
+/// Keeps one tool, and the era of this revision.
+async fn keep(folder: &Path, protocol: Option<&str>) {
+    let catalog = Catalog::new("peer".into(), protocol, Duration::ZERO).kept_in(folder, "here");
+    catalog.suppose(br#"{"tools":[{"name":"a"}]}"#).await.expect("a list");
+    let kept = catalog.kept.as_ref().expect("it is kept");
+    kept.save(catalog.offers(), catalog.found.load_full()).await;
+}
+
+#[tokio::test]
+async fn the_era_of_before_a_restart_is_known_from_the_first_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    keep(folder.path(), Some("2025-06-18")).await;
+    let again =
+        |origin: &str| Catalog::new("peer".into(), None, Duration::ZERO).kept_in(folder.path(), origin);
+    let catalog = again("here");
+    assert_eq!((catalog.era(), catalog.version().as_deref()), (Some(Era::Legacy), Some("2025-06-18")));
+    catalog.remember().await;
+    assert_eq!((catalog.era(), catalog.tools().len()), (Some(Era::Legacy), 1));
+    // Of another server behind the same name nothing is known.
+    let other = again("there");
+    other.remember().await;
+    assert_eq!((other.era(), other.tools().len()), (None, 0));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(folder.path().join("peer.json")).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_or_written_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (whole, no_folder) = (folder.path().join("peer.json"), folder.path().join("file"));
+    std::fs::write(&no_folder, "").expect("a file");
+    keep(&no_folder, Some("2025-06-18")).await;
+    keep(&no_folder.join("below"), Some("2025-06-18")).await;
+    keep(folder.path(), Some("2025-06-18")).await;
+    let text = std::fs::read(&whole).expect("what was kept");
+    let head = memchr::memchr(b'\n', &text).expect("two lines");
+    let cuts =
+        [&text[..0], &text[..head - 1], &text[..head + 1], &text[..text.len() - 1], b"\n\n", b"[]\n[]"];
+    for cut in cuts {
+        std::fs::write(&whole, cut).expect("it can be written");
+        let catalog = Catalog::new("peer".into(), None, Duration::ZERO).kept_in(folder.path(), "here");
+        // The first line stands by itself.
+        assert_eq!(catalog.era().is_some(), cut.len() > head, "{}", String::from_utf8_lossy(cut));
+        catalog.remember().await;
+        assert!(catalog.tools().is_empty());
+    }
 }
