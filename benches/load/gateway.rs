@@ -38,6 +38,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) keys: usize,
     /// How many upstreams the configuration has; all of them lead to the same server.
     pub(crate) upstreams: usize,
+    /// Whether tools have a prefix also with one upstream, which is then shown as several are.
+    pub(crate) prefixed: bool,
 }
 
 impl Gateway {
@@ -137,6 +139,9 @@ fn configuration(setting: &Setting<'_>, listen: SocketAddr, admin: SocketAddr) -
              headers.authorization = \"Bearer load-benchmark-no-secret-{upstream:02}\"",
             setting.upstream
         )?;
+        if setting.prefixed {
+            writeln!(text, "prefix = \"load{upstream}\"")?;
+        }
     }
     for other in 1..setting.keys {
         write_key(&mut text, &format!("other-{other}"), &format!("other secret {other}"))?;

@@ -27,6 +27,7 @@ pub(super) fn run(plan: &Plan, table: &mut Table) -> Res<()> {
             sink: sink.address,
             keys,
             upstreams: 1,
+            prefixed: false,
         };
         let gateway = Gateway::start(program, &setting)?;
         gateway.settle()?;

@@ -56,6 +56,7 @@ impl Field {
             sink: sink.address,
             keys: 10,
             upstreams: 1,
+            prefixed: false,
         };
         let gateway = plan.gateway.as_ref().map(|program| Gateway::start(program, &setting)).transpose()?;
         gateway.as_ref().map(Gateway::settle).transpose()?;

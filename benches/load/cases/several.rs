@@ -1,6 +1,6 @@
 //! What a call costs more where twenty upstreams with a thousand tools are shown as one: the same call of the same server,
-//! in short rounds that take turns, to a gateway with one upstream and to one with twenty, there to one of them alone and
-//! to all as one.
+//! in short rounds that take turns, to a gateway with one upstream, to one that shows its only upstream with a prefix, and
+//! to one with twenty, there to one of them alone and to all as one.
 
 use std::time::Instant;
 
@@ -46,22 +46,25 @@ impl<'a> Way<'a> {
 pub(super) fn run(plan: &Plan, table: &mut Table) -> Res<()> {
     let Some(program) = &plan.gateway else { return Ok(()) };
     let (upstream, sink) = (Process::role(&["upstream", &TOOLS.to_string()])?, Process::role(&["sink"])?);
-    let folders = [tempfile::tempdir()?, tempfile::tempdir()?];
-    let start = |folder: usize, upstreams: usize| -> Res<Gateway> {
+    let folders = [tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?];
+    let start = |folder: usize, upstreams: usize, prefixed: bool| -> Res<Gateway> {
         let setting = Setting {
             folder: folders[folder].path(),
             upstream: upstream.address,
             sink: sink.address,
             keys: 10,
             upstreams,
+            prefixed,
         };
         let gateway = Gateway::start(program, &setting)?;
         gateway.knows(upstreams)?;
         Ok(gateway)
     };
-    let (one, several) = (start(0, 1)?, start(1, UPSTREAMS)?);
+    let (one, several) = (start(0, 1, false)?, start(1, UPSTREAMS, false)?);
+    let prefixed = start(2, 1, true)?;
     let mut ways = [
         Way::to("one upstream", &one, "/mcp", "echo")?,
+        Way::to("one with a prefix", &prefixed, "/mcp", "load0__echo")?,
         Way::to("one of twenty alone", &several, "/mcp/load7", "echo")?,
         Way::to("twenty as one", &several, "/mcp", "load7__echo")?,
     ];
@@ -79,8 +82,8 @@ pub(super) fn run(plan: &Plan, table: &mut Table) -> Res<()> {
         table.row(CASE, format!("{}: median us", way.what), format!("{:.1}", median(&way.medians)), "");
         table.row(CASE, format!("{}: cpu us/call", way.what), format!("{:.1}", median(&way.cpu)), "");
     }
-    let [one, alone, all] = &ways;
-    for other in [one, alone] {
+    let [one, prefixed, alone, all] = &ways;
+    for other in [one, prefixed, alone] {
         let against = |what: &str| format!("twenty as one against {}: {what}", other.what);
         let added = difference(&all.medians, &other.medians);
         table.row(CASE, against("added us"), format!("{added:.1}"), "0");

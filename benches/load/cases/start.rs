@@ -31,6 +31,7 @@ pub(super) fn run(plan: &Plan, table: &mut Table) -> Res<()> {
             sink: sink.address,
             keys: 10,
             upstreams: 1,
+            prefixed: false,
         };
         let start = Instant::now();
         let gateway = Gateway::start(program, &setting)?;
