@@ -111,7 +111,8 @@ impl Kept {
         if let Some(folder) = self.file.parent() {
             store::private_folder(folder)?;
         }
-        let beside = self.file.with_extension("new");
+        // Another gateway of the same user may write the same file.
+        let beside = self.file.with_extension(format!("{}.new", std::process::id()));
         private().open(&beside)?.write_all(&text)?;
         fs::rename(&beside, &self.file)
     }
