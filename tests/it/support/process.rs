@@ -362,10 +362,13 @@ pub(crate) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Err
 
 /// Reads until `mark` has come; everything up to the end of that frame.
 pub(crate) async fn read_to(body: &mut Incoming, mark: &str) -> String {
-    let mut text = String::new();
-    while !text.contains(mark) {
-        let piece = next(body).await.unwrap_or_else(|| panic!("ended before {mark:?}, after {text:?}"));
-        text.push_str(std::str::from_utf8(&piece.unwrap()).unwrap());
+    // A frame may end within a character.
+    let (mut read, mut looked_at) = (Vec::new(), 0);
+    while memchr::memmem::find(&read[looked_at..], mark.as_bytes()).is_none() {
+        looked_at = read.len().saturating_sub(mark.len());
+        let text = || String::from_utf8_lossy(&read);
+        let piece = next(body).await.unwrap_or_else(|| panic!("ended before {mark:?}, after {:?}", text()));
+        read.extend_from_slice(&piece.unwrap());
     }
-    text
+    String::from_utf8_lossy(&read).into_owned()
 }
