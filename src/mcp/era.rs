@@ -3,7 +3,7 @@
 //! A request is judged by itself: the version key in `_meta` decides, the `MCP-Protocol-Version` header is
 //! cross-checked against it. Invariant: no modern request goes on whose header and `_meta` tell two stories.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 
 use super::message::{Kind, Message};
 use super::version;
@@ -17,6 +17,12 @@ pub const MODERN: &str = "2026-07-28";
 pub const VERSION_HEADER: &str = "mcp-protocol-version";
 /// Names a legacy session.
 pub const SESSION_HEADER: &str = "mcp-session-id";
+
+/// Whether a server may call a session so: visible ASCII (2025-03-26, session management).
+#[must_use]
+pub fn is_session_id(value: &HeaderValue) -> bool {
+    !value.is_empty() && value.as_bytes().iter().all(|b| (0x21..=0x7E).contains(b))
+}
 
 /// The two eras of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

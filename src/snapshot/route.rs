@@ -120,7 +120,7 @@ impl Route {
         let version = spec.protocol.as_deref().filter(|v| !is_modern(v));
         let parked = parked::Limits { lifetime: spec.answer_within, ..settings.parked };
         let version = version.map_or(settings.version, Into::into);
-        let settings = legacy::Settings { version, parked, ..settings };
+        let settings = legacy::Settings { version, parked, catalog: Some(Arc::clone(&catalog)), ..settings };
         let bridge = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
         let tools = Box::new(Arc::clone(&catalog));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));

@@ -5,6 +5,7 @@ mod backoff;
 pub mod bounded;
 pub mod builtin;
 pub mod catalog;
+pub(crate) mod credentials;
 mod holding;
 pub mod http;
 pub mod http_sse;
@@ -116,9 +117,6 @@ impl Default for Caller {
         }
     }
 }
-
-/// Headers that tell one caller from another where the gateway asks for no key of its own.
-const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "x-api-key"];
 
 /// The tenant of calls without a key.
 pub const LOCAL: &str = "local";

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     mcp::era::SESSION_HEADER,
     upstream::{
-        ResponseBody, UpstreamError,
+        ResponseBody, UpstreamError, credentials,
         named::{Named, Openings},
     },
 };
@@ -76,13 +76,13 @@ impl Cache {
     }
 }
 
-/// Who asks: the principal, and the credential where one is passed on.
+/// Who asks: the principal, and the credentials where some are passed on.
 fn key(call: &Call) -> Asker {
     let mut hash = Sha256::new();
     hash.update(call.session.principal.as_bytes());
-    for value in call.headers.get_all(header::AUTHORIZATION) {
+    if let Some(credentials) = credentials::digest(&call.headers) {
         hash.update([0]);
-        hash.update(value.as_bytes());
+        hash.update(credentials);
     }
     hash.finalize().into()
 }
@@ -150,7 +150,11 @@ impl Core {
             },
         };
         let Heard::Answer(text) = hear(&message, number, call) else {
-            return Err(broken("server/discover brought no result"));
+            // A door's own words: a client that is to log in reads its status and challenge.
+            return match head.status.is_success() {
+                true => Err(broken("server/discover brought no result")),
+                false => Ok(Err(Box::new(with_json(head, message)))),
+            };
         };
         #[derive(Deserialize)]
         struct Message {

@@ -165,7 +165,12 @@ impl Listen {
         release.send_replace(Some(Arc::new(seats)));
         loop {
             tokio::select! {
-                Some(Told::Message(message)) = told.recv() => send(client, message).await?,
+                Some(told) = told.recv() => {
+                    // One that answers late is left out.
+                    if let Told::Message(message) = told {
+                        send(client, message).await?;
+                    }
+                }
                 Ok(()) = bell.changed() => self.changed(client, &mut digests).await?,
                 () = self.core.stop.cancelled() => return send(client, self.end()).await,
             }

@@ -112,16 +112,18 @@ impl Kept {
             store::private_folder(folder)?;
         }
         // Another gateway of the same user may write the same file.
-        let beside = self.file.with_extension(format!("{}.new", std::process::id()));
-        private().open(&beside)?.write_all(&text)?;
-        fs::rename(&beside, &self.file)
+        // Another gateway may write the same file, also one in another container.
+        let random = getrandom::u64().map_err(|_| io::ErrorKind::Other)?;
+        let beside = self.file.with_extension(format!("{random:016x}.new"));
+        let written = private().open(&beside).and_then(|mut file| file.write_all(&text));
+        written.and_then(|()| fs::rename(&beside, &self.file)).inspect_err(|_| drop(fs::remove_file(&beside)))
     }
 }
 
 /// What servers offer is nobody else's business.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options

@@ -20,8 +20,17 @@ impl Catalog {
         let Some(kept) = &self.kept else { return };
         let Some((offers, found)) = kept.load().await else { return };
         let about = Arc::clone(&offers.about);
-        // Judged by the pins when they were kept.
-        let lists = offers.lists.map(|list| Some(List::clone(&list)));
+        let mut lists = offers.lists.map(|list| List::clone(&list));
+        if let Some(pins) = self.pins.clone() {
+            // The pins may be others than when it was kept, or new.
+            let mut tools = std::mem::take(&mut lists[Kind::Tools as usize].items);
+            let sifted = tokio::task::spawn_blocking(move || {
+                pins.sift(&mut tools);
+                tools
+            });
+            lists[Kind::Tools as usize].items = sifted.await.unwrap_or_default();
+        }
+        let lists = lists.map(Some);
         let known = self.digest(lists, None).await;
         let mut writing = self.writing();
         writing.status = Status::Stale;

@@ -47,7 +47,7 @@ use self::{
 };
 use crate::{
     mcp::{era::Era, tools::ToolSet, version::is_modern},
-    upstream::Upstream,
+    upstream::{Upstream, credentials},
 };
 
 pub use self::{
@@ -222,7 +222,7 @@ impl Catalog {
 
     /// Finds out what has to be known before a call of this era can be sent, if it is not known yet. `headers` are the
     /// call's.
-    pub async fn before(&self, era: Era, upstream: &Arc<dyn Upstream>, headers: &HeaderMap) {
+    pub async fn before(self: &Arc<Self>, era: Era, upstream: &Arc<dyn Upstream>, headers: &HeaderMap) {
         self.ask_for(upstream, headers).await;
         if era == Era::Legacy {
             self.before_legacy(upstream, headers).await;
@@ -236,14 +236,18 @@ impl Catalog {
         if self.fixed.is_some() || !self.found.load().as_ref().is_some_and(unknown) {
             return;
         }
+        let is_refused = matches!(self.writing().status, Status::Unauthorized);
+        let credentials = if is_refused { credentials::of(headers) } else { HeaderMap::new() };
+        if is_refused && credentials.is_empty() {
+            return;
+        }
         let _one_at_a_time = self.asking.lock().await;
         let Some(found) = self.found.load_full().filter(unknown) else { return };
-        let mut link = Link::new(Arc::clone(upstream), self.timeout);
-        if matches!(self.writing().status, Status::Unauthorized) {
-            link = link.with(borrowed::credentials(headers));
-        }
-        let serves_legacy = Some(probe::serves_legacy(&link).await);
-        self.found.store(Some(Arc::new(Found { serves_legacy, ..Found::clone(&found) })));
+        let link = Link::new(Arc::clone(upstream), self.timeout).with(credentials);
+        let Some(serves_legacy) = probe::serves_legacy(&link).await else { return };
+        let other = Found { serves_legacy: Some(serves_legacy), ..Found::clone(&found) };
+        // Unless it was found to be another one meanwhile.
+        self.found.compare_and_swap(&Some(found), Some(Arc::new(other)));
     }
 
     /// The revision that the gateway and the upstream agreed on, once known.

@@ -128,6 +128,16 @@ impl Pins {
         withheld
     }
 
+    /// Takes out what the lock file does not know, of what was known before a restart. Says and writes nothing. Blocks.
+    pub(super) fn sift(&self, tools: &mut Vec<Definition>) {
+        match Lock::read(&self.path) {
+            Ok(Some(lock)) => tools.retain(|t| lock.tools.get(&*t.key) == Some(&fingerprint(&t.raw))),
+            // The first look is to come.
+            Ok(None) => {}
+            Err(_) => tools.clear(),
+        }
+    }
+
     /// Whether somebody changed the file since it was last looked at. Blocks.
     pub(super) fn changed(&self) -> bool {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use http::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use super::{
     offers::About,
 };
 use crate::mcp::{
-    era::MODERN,
+    era::{MODERN, is_session_id},
     version::{LATEST_LEGACY, is_modern},
 };
 
@@ -48,12 +47,18 @@ pub(super) async fn probe(link: &Link, fixed: Option<&str>) -> Result<Peer, Fail
     }
 }
 
-/// Finds out whether a modern server serves legacy clients by itself, so that they are not translated for nothing.
-pub(super) async fn serves_legacy(link: &Link) -> bool {
-    let Ok(legacy) = initialize(link, LATEST_LEGACY).await else { return false };
-    // Whether it takes the end of that session changes nothing.
-    drop(link.delete_session(&legacy).await);
-    true
+/// Finds out whether a modern server serves legacy clients by itself, so that they are not translated for nothing. `None`
+/// if it did not say: it was not there, or refused whoever asked.
+pub(super) async fn serves_legacy(link: &Link) -> Option<bool> {
+    match initialize(link, LATEST_LEGACY).await {
+        Ok(legacy) => {
+            // Whether it takes the end of that session changes nothing.
+            drop(link.delete_session(&legacy).await);
+            Some(true)
+        }
+        Err(Failure::Unauthorized(_) | Failure::Unreachable(_)) => None,
+        Err(_) => Some(false),
+    }
 }
 
 async fn discover(link: &Link, version: &str) -> Result<Discovered, Failure> {
@@ -120,11 +125,6 @@ async fn initialize(link: &Link, version: &str) -> Result<Peer, Failure> {
 fn is_token(version: &str) -> bool {
     (1..=32).contains(&version.len())
         && version.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
-}
-
-/// Visible ASCII (2025-03-26, session management).
-fn is_session_id(value: &HeaderValue) -> bool {
-    !value.is_empty() && value.as_bytes().iter().all(|b| (0x21..=0x7E).contains(b))
 }
 
 #[derive(Deserialize)]

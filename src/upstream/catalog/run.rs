@@ -31,7 +31,7 @@ pub(super) const MIN_GAP: Duration = Duration::from_secs(1);
 /// Longest pause between tries while the upstream is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Pause while the upstream refuses the gateway itself: only its operator can change that.
-const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 /// How often the list is read again where changes are announced, or the upstream says that there are none.
 const SLOW_POLL: Duration = Duration::from_secs(300);
 /// How often it is read again where changes may happen and nothing tells of them.

@@ -227,7 +227,7 @@ impl Call {
                 None
             }
             news if is_news(news) => {
-                self.session.news(text);
+                self.session.news(news, text);
                 None
             }
             dropped if losses::is_dropped(dropped) => None,

@@ -49,12 +49,20 @@ pub(super) async fn read(weak: Weak<Session>, tell: watch::Sender<Head>) {
         let Some(session) = weak.upgrade() else { return };
         let messages = match answer {
             Ok(response) if response.status().is_success() && is_stream(response.headers()) == Some(true) => {
+                session.streams();
                 if tell.send_replace(Head::Open) == Head::Open {
                     session.hub.missed();
                 }
                 Some(Messages::new(response.into_body(), true))
             }
-            Ok(_) if is_disowned && session.id.is_some() => return session.lost(),
+            // A 404 from one that never gave a stream may mean that it has none: whether the session is lost, a call will tell.
+            Ok(response)
+                if is_disowned
+                    && session.id.is_some()
+                    && (session.has_streamed() || response.status() != StatusCode::NOT_FOUND) =>
+            {
+                return session.lost();
+            }
             Ok(response)
                 if response.status().is_server_error()
                     && response.status() != StatusCode::NOT_IMPLEMENTED =>
@@ -126,7 +134,7 @@ async fn heard(session: &Session, text: &Bytes) {
                 session.tell(question::verdict(id, verdict)).await;
             }
         }
-        (Kind::Notification, _) if is_news(method) => session.news(text),
+        (Kind::Notification, _) if is_news(method) => session.news(method, text),
         (Kind::Notification, _) if losses::is_of_call(method) => {
             session.hub.of_call(text, &message, session.one_client);
         }

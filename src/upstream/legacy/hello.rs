@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     mcp::{
-        era::{MODERN, SESSION_HEADER},
+        era::{MODERN, SESSION_HEADER, is_session_id},
         version::{is_known, is_modern},
     },
     upstream::{OneStream, UpstreamError},
@@ -210,11 +210,6 @@ fn supported(error: &Value) -> Option<&str> {
 fn no(error: &Value) -> NoSession {
     let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
     NoSession::Said(Refusal::upstream(format!("the server refused initialize with error {code}")))
-}
-
-/// Visible ASCII (2025-03-26, session management).
-fn is_session_id(value: &HeaderValue) -> bool {
-    !value.is_empty() && value.as_bytes().iter().all(|b| (0x21..=0x7E).contains(b))
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ use self::{
     reply::Refusal,
     session::Session,
 };
-use super::{BoxFuture, ClientSession, ForwardPath, ResponseBody, Upstream, UpstreamError};
+use super::{BoxFuture, ClientSession, ForwardPath, ResponseBody, Upstream, UpstreamError, catalog::Catalog};
 use crate::{
     bridge::{
         hops::Recipient,
@@ -66,6 +66,8 @@ pub struct Settings {
     pub idle: Duration,
     /// Calls that wait for answers.
     pub parked: parked::Limits,
+    /// Who is told that the server's lists have changed, by whichever session it was heard.
+    pub catalog: Option<Arc<Catalog>>,
 }
 
 impl Default for Settings {
@@ -75,6 +77,7 @@ impl Default for Settings {
             sessions: 16_384,
             idle: Duration::from_secs(10 * 60),
             parked: parked::Limits::default(),
+            catalog: None,
         }
     }
 }
@@ -106,8 +109,8 @@ impl Legacy {
     pub fn new(upstream: Arc<dyn Upstream>, sealer: Arc<Sealer>, settings: Settings) -> Self {
         let mut instance = [0; 8];
         getrandom::fill(&mut instance).expect("the system gives random bytes");
-        let Settings { version, sessions, idle, parked } = settings;
-        let (pool, parked) = (Pool::new(sessions, idle), Parked::new(parked));
+        let Settings { version, sessions, idle, parked, catalog } = settings;
+        let (pool, parked) = (Pool::new(sessions, idle, catalog), Parked::new(parked));
         Self { bridge: Arc::new(Bridge { upstream, version, sealer, pool, parked, instance }) }
     }
 

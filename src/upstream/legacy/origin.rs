@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderValue, Request, StatusCode, header};
-use sha2::{Digest, Sha256};
 
 use super::{
     incoming::Incoming,
@@ -21,7 +20,7 @@ use crate::{
         headers::{METHOD_HEADER, NAME_HEADER},
     },
     upstream::{
-        CREDENTIALS, Caller, ClientSession, ForwardPath, Upstream,
+        Caller, ClientSession, ForwardPath, Upstream, credentials,
         named::{NamedHere, Opened, Opening},
     },
 };
@@ -130,15 +129,8 @@ fn clean(headers: &mut HeaderMap) {
 }
 
 fn principal(name: Arc<str>, headers: &HeaderMap) -> Arc<str> {
-    let mut digest = Sha256::new();
-    let mut any = false;
-    for (n, credential) in CREDENTIALS.iter().enumerate() {
-        for value in headers.get_all(*credential) {
-            any = true;
-            digest.update([n as u8]);
-            digest.update((value.len() as u64).to_be_bytes());
-            digest.update(value.as_bytes());
-        }
+    match credentials::digest(headers) {
+        Some(digest) => format!("{name}\n{}", hex::encode(digest)).into(),
+        None => name,
     }
-    if any { format!("{name}\n{}", hex::encode(digest.finalize())).into() } else { name }
 }

@@ -16,7 +16,7 @@ use std::{
 use tokio::{sync::OnceCell, time::Instant};
 
 use super::{asks::Asks, hello::NoSession, reply::Refusal, session::Session};
-use crate::upstream::ClientSession;
+use crate::upstream::{ClientSession, catalog::Catalog};
 
 /// Sessions of one key. Beyond them calls share the first, and questions that come then are refused.
 const LANES: u16 = 64;
@@ -48,6 +48,7 @@ pub(super) struct Pool {
     idle: Duration,
     /// The server's questions are known not to say which call they belong to.
     apart: Arc<AtomicBool>,
+    catalog: Option<Arc<Catalog>>,
 }
 
 struct Slot {
@@ -86,8 +87,8 @@ impl Slot {
 }
 
 impl Pool {
-    pub(super) fn new(limit: usize, idle: Duration) -> Arc<Self> {
-        Arc::new(Self { slots: Mutex::default(), limit, idle, apart: Arc::default() })
+    pub(super) fn new(limit: usize, idle: Duration, catalog: Option<Arc<Catalog>>) -> Arc<Self> {
+        Arc::new(Self { slots: Mutex::default(), limit, idle, apart: Arc::default(), catalog })
     }
 
     /// The session for a call that can be asked something.
@@ -152,6 +153,7 @@ impl Pool {
                 NoSession::Said(Refusal::new(500, -32603, "internal", "the session could not be opened"))
             })??;
             session.apart = Arc::clone(&self.apart);
+            session.catalog = self.catalog.clone();
             session.one_client = key.client.is_some();
             if session.one_client {
                 session.hello = session.hello.brief();

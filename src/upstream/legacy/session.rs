@@ -30,7 +30,9 @@ use crate::{
         era::{SESSION_HEADER, VERSION_HEADER},
         message::{self, Body},
     },
-    upstream::{BoxFuture, ResponseBody, Upstream, UpstreamError, named::Opened, refusal::disowned},
+    upstream::{
+        BoxFuture, ResponseBody, Upstream, UpstreamError, catalog::Catalog, named::Opened, refusal::disowned,
+    },
 };
 
 /// The bridge's own requests and notices in a session take no longer.
@@ -68,6 +70,10 @@ pub(super) struct Session {
     used: Mutex<Instant>,
     /// Of all sessions with the server, see [`Session::keep_apart`].
     pub(super) apart: Arc<AtomicBool>,
+    /// What is known of the server.
+    pub(super) catalog: Option<Arc<Catalog>>,
+    /// The server has given it a GET stream before.
+    has_streamed: AtomicBool,
     /// All its calls are of one session of one client.
     pub(super) one_client: bool,
     /// Where the session is that is listened to, if it is not this one.
@@ -105,6 +111,8 @@ impl Session {
             named: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
             apart: Arc::default(),
+            catalog: None,
+            has_streamed: AtomicBool::new(false),
             one_client: false,
             kin: None,
         }
@@ -167,12 +175,23 @@ impl Session {
     }
 
     /// Hands news to those who want them. A server may tell them only in the session whose call has brought them about.
-    pub(super) fn news(&self, text: &Bytes) {
+    pub(super) fn news(&self, method: &str, text: &Bytes) {
+        if let Some(catalog) = self.catalog.as_ref().filter(|_| method.ends_with("/list_changed")) {
+            catalog.nudge();
+        }
         self.hub.tell(text);
         let kin = self.kin.as_ref().and_then(|(pool, key)| pool.upgrade()?.first(key));
         if let Some(first) = kin {
             first.hub.tell(text);
         }
+    }
+
+    pub(super) fn has_streamed(&self) -> bool {
+        self.has_streamed.load(Relaxed)
+    }
+
+    pub(super) fn streams(&self) {
+        self.has_streamed.store(true, Relaxed);
     }
 
     pub(super) fn is_lost(&self) -> bool {

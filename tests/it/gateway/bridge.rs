@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{KEY, META, key, modern, modern_tool, request, tool};
 use crate::support::{
-    fake::{Fake, Reply, Seen, Speaks, no_meta, result, status},
+    fake::{Fake, Reply, Seen, Speaks, json_reply, no_meta, result, status},
     process::{Answer, Gateway},
     until,
 };
@@ -265,4 +265,36 @@ async fn a_replica_with_the_same_key_serves_the_session_and_no_other() {
     drop(one.stop().await);
     assert_eq!(in_session(&two, "/mcp", &session, tool(1, "add", "{}")).await.status, 200);
     assert_eq!(in_session(&other, "/mcp", &session, tool(1, "add", "{}")).await.status, 404);
+}
+
+/// What a server says to one of the gateway's callers is for that one, whichever header tells them apart; and the words of
+/// a door reach who has to log in.
+#[tokio::test]
+async fn what_one_client_is_told_is_not_told_to_another() {
+    let fake = Fake::speaking(Speaks::Modern, |seen| async move {
+        let words = ["authorization", "cookie", "x-api-key"].into_iter().find_map(|name| seen.header(name));
+        let Some(words) = words else {
+            let mut reply = json_reply(401, r#"{"error":"invalid_token"}"#);
+            reply.headers_mut().insert("www-authenticate", "Bearer".parse().unwrap());
+            return reply;
+        };
+        result(
+            &seen,
+            &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "instructions": words,
+                "capabilities": {}, "ttlMs": 60_000, "cacheScope": "private"}),
+        )
+    })
+    .await;
+    let gate = Gateway::before(&fake.url(), "auth.mode = \"passthrough\"").await;
+    gate.knows("files").await;
+    let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
+    for (name, value) in
+        [("x-api-key", "a"), ("x-api-key", "b"), ("cookie", "a"), ("authorization", "a"), ("x-api-key", "a")]
+    {
+        let answer = gate.call(gate.request().header(name, value), body).await;
+        assert_eq!(answer.json()["result"]["instructions"], value, "{name}: {}", answer.text());
+    }
+    assert_eq!(fake.count(), 4, "the last was told what it had been told before");
+    let refused = gate.call(gate.request(), body).await;
+    assert_eq!((refused.status, refused.header("www-authenticate")), (401, Some("Bearer")));
 }

@@ -7,7 +7,7 @@ use super::{KEY, bridge::modern_server, ending, key, modern, modern_tool, reques
 use crate::support::{
     children::{Children, answer_to, initialize, is_alive},
     process::{next, read_to},
-    until,
+    soon, until,
 };
 
 fn said(answer: &crate::support::process::Answer) -> String {
@@ -287,6 +287,28 @@ async fn sessions_with_several_servers_have_children_of_their_own() {
         assert_eq!(said(&children.in_session(session, call).await), "hi");
     }
     assert_eq!(children.alive().len(), 2);
+    children.stop().await;
+}
+
+/// A command that sleeps tells of its changes in the sessions of its clients alone.
+#[tokio::test]
+async fn a_change_that_one_session_hears_is_listed_for_all() {
+    let other = modern_server().await;
+    let children = Children::start("", &format!("upstreams.other.url = {:?}", other.url())).await;
+    children.gate.knows("other").await;
+    children.learned().await;
+    let opened = children.gate.post(initialize()).await;
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    let list = async || children.in_session(&session, request(2, "tools/list")).await.text().to_owned();
+    assert!(list().await.contains("files__echo") && !list().await.contains("files__grown"));
+    let grow = tool(1, "files__echo", r#"{"message":"grow"}"#);
+    assert_eq!(said(&children.in_session(&session, grow).await), "grow");
+    soon("the new list", async {
+        while !list().await.contains("files__grown") {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    })
+    .await;
     children.stop().await;
 }
 

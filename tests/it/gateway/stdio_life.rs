@@ -6,7 +6,7 @@ use http::Method;
 use super::{ending, tool};
 use crate::support::{
     children::{Children, answer_to, initialize},
-    process::{next, read_to, signal},
+    process::{next, read_to, signal, try_signal},
     until,
 };
 
@@ -81,8 +81,13 @@ async fn one_that_is_kept_ready_is_replaced_when_it_dies() {
     children.gate.knows("files").await;
     // The first is the catalog's. On a busy machine one in waiting may have been idle for too long, and another be there.
     until("a child in waiting", || children.events("start").len() >= 2 && children.alive().len() == 1).await;
-    let killed = children.alive()[0];
-    signal(killed, "KILL");
+    // It may have been idle for too long at this very moment.
+    let killed = loop {
+        match children.alive()[..] {
+            [pid] if try_signal(pid, "KILL") => break pid,
+            _ => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+        }
+    };
     until("another", || matches!(children.alive()[..], [pid] if pid != killed)).await;
     children.stop().await;
 }

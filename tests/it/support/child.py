@@ -47,6 +47,12 @@ def answer_to(id):
         later.append(message)
 
 
+def has_grown():
+    """Whether a process of this server has been told to."""
+    with open(os.environ["EVENTS"]) as events:
+        return "grown\n" in events
+
+
 def text(words):
     return {"content": [{"type": "text", "text": words}]}
 
@@ -55,6 +61,9 @@ def tool(id, name, arguments, meta):
     global calls
     calls += 1
     if name == "echo":
+        if arguments["message"] == "grow":
+            note("grown")
+            say(method="notifications/tools/list_changed")
         say(id=id, result=text(arguments["message"]))
     elif name == "count":
         say(id=id, result=text(f"{os.getpid()} {calls}"))
@@ -162,8 +171,9 @@ while True:
         note(method, params.get("level") or params["uri"])
         say(id=id, result={})
     elif method == "tools/list":
+        grown = [{"name": "grown", "inputSchema": {"type": "object"}}] if has_grown() else []
         more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if speaks_modern else {}
-        say(id=id, result={"tools": [{"name": "echo", "inputSchema": {"type": "object"}}], **more})
+        say(id=id, result={"tools": [{"name": "echo", "inputSchema": {"type": "object"}}, *grown], **more})
     elif method == "tools/call":
         tool(id, params["name"], params.get("arguments", {}), params.get("_meta", {}))
     elif id is not None and method is not None:

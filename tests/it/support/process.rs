@@ -320,8 +320,12 @@ pub(crate) fn program() -> Command {
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
-    assert!(sent.success());
+    assert!(try_signal(pid, name));
+}
+
+/// Whether there was such a process.
+pub(crate) fn try_signal(pid: u32, name: &str) -> bool {
+    Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success()
 }
 
 /// Sends one request over a connection of its own.

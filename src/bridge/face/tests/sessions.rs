@@ -60,8 +60,10 @@ async fn a_server_that_cannot_be_discovered_is_an_error_of_initialize() {
     let reply = client.ask("initialize", &params).await;
     assert_eq!((reply.status, &reply.body()["error"]["code"]), (200, &json!(-32601)));
     assert!(!reply.headers.contains_key("mcp-session-id"));
-    server.say("server/discover", Said::Raw(401, "text/plain", String::new()));
-    assert_eq!(client.ask("initialize", &params).await.status, 401);
+    for (kind, words) in [("text/plain", ""), ("application/json", r#"{"error":"invalid_token"}"#)] {
+        server.say("server/discover", Said::Raw(401, kind, words.into()));
+        assert_eq!(client.ask("initialize", &params).await.status, 401, "{kind}");
+    }
     let reply = client.ask("initialize", &json!({})).await;
     assert_eq!(reply.body()["error"]["code"], -32602);
 }

@@ -1,10 +1,10 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{
-    fake::{Act, Fake, tool},
+    fake::{Act, Fake, stream, tool},
     running::{Running, request_of, seat, until},
 };
 use crate::{
@@ -121,8 +121,25 @@ async fn a_lost_stream_is_opened_again_and_what_may_have_been_missed_is_told() {
 async fn a_server_that_does_not_acknowledge_delays_for_a_while_and_is_left_out() {
     let (a, b) = (with_resources("x://a"), with_resources("x://b"));
     let running = Running::learned(vec![seat("a", &a), seat("b", &b)]).await;
-    b.script(|seen| (seen.method() == "subscriptions/listen").then_some(Act::Hang));
+    let late = Arc::new(Mutex::new(None));
+    let theirs = Arc::clone(&late);
+    b.script(move |seen| {
+        (seen.method() == "subscriptions/listen" && is_about_resources(seen)).then(|| {
+            let (answer, sender) = stream();
+            *theirs.lock().unwrap() = Some((sender, seen.body["id"].clone()));
+            Act::Answer(answer)
+        })
+    });
     let mut client = Client::open(&running, json!({"resourceSubscriptions": ["x://a", "x://b"]})).await;
     let ack = client.expect(ACK).await;
     assert_eq!(ack["notifications"], json!({"resourceSubscriptions": ["x://a"]}));
+    // What it says later takes the others' word from nobody.
+    let (sender, id) = late.lock().unwrap().take().unwrap();
+    let ack = json!({"jsonrpc": "2.0", "method": ACK, "params": {
+        "notifications": {"resourceSubscriptions": ["x://b"]}, "_meta": {SUBSCRIPTION: id}}});
+    sender.send(format!("data: {ack}\n\n").into()).unwrap();
+    for _ in 0..20 {
+        updated(&a, "x://a");
+        assert_eq!(client.expect(UPDATED).await["uri"], "x://a");
+    }
 }

@@ -65,10 +65,18 @@ async fn one_that_refuses_the_gateway_is_asked_with_what_a_call_brings() {
         (call(Some("Bearer theirs")).await, server.count("server/discover")),
         (Some(Era::Legacy), asked)
     );
-    for (token, era) in [("Bearer wrong", Era::Legacy), ("Bearer theirs", Era::Modern)] {
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        catalog.nudge();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    catalog.nudge();
+    // Whoever was refused is not asked with again, and takes nobody's turn; nor does somebody else who is refused.
+    for (token, asks, era) in [
+        ("Bearer wrong", 0, Era::Legacy),
+        ("Bearer other", 1, Era::Legacy),
+        ("Bearer theirs", 1, Era::Modern),
+        ("Bearer theirs", 0, Era::Modern),
+    ] {
+        let before = server.count("server/discover");
         assert_eq!(call(Some(token)).await, Some(era), "{token}");
+        assert_eq!(server.count("server/discover") - before, asks, "{token}");
     }
     running.end().await;
 }

@@ -189,3 +189,13 @@ async fn a_server_that_still_has_the_last_stream_is_asked_again() {
     let ((_, asked), ()) = tokio::join!(bench.call(), server);
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
 }
+
+/// Web frameworks answer 404 to a method that has no route.
+#[tokio::test]
+async fn a_server_that_knows_no_get_does_not_lose_its_session_by_it() {
+    let bench = Bench::new(|seen| if seen.verb == Method::GET { empty(404).into() } else { Does::AsUsual });
+    for _ in 0..4 {
+        assert_eq!(bench.call().await.0, 200);
+    }
+    assert_eq!((bench.fake.of("initialize").len(), bench.fake.verbs(&Method::GET).len()), (1, 1));
+}
