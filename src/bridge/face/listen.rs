@@ -28,11 +28,12 @@ use crate::{
 /// How long the server may take to acknowledge.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(10);
 
+pub(super) const RESOURCES: &str = "resourcesListChanged";
 /// The kinds of list, with their notices.
 pub(super) const LISTS: [(&str, &str); 3] = [
     ("toolsListChanged", "notifications/tools/list_changed"),
     ("promptsListChanged", "notifications/prompts/list_changed"),
-    ("resourcesListChanged", "notifications/resources/list_changed"),
+    (RESOURCES, "notifications/resources/list_changed"),
 ];
 
 /// An acknowledged listen.

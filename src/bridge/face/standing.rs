@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use super::{
     Core, KEEP_ALIVE,
     body::{Events, Gone},
-    listen::{LISTS, Listening, NoListen},
+    listen::{LISTS, Listening, NoListen, RESOURCES},
     live::Live,
     reply::{change, is_response, list_changed, made_change},
     request::Call,
@@ -102,14 +102,18 @@ impl Standing {
                 }
                 Event::Quiet => events.keep_alive().await?,
                 Event::Message(message) => {
+                    let list = list_changed(&message, LISTS.map(|(_, notice)| notice));
                     if let Source::Open(open) = &source
-                        && let Some(n) = list_changed(&message, LISTS.map(|(_, notice)| notice))
-                        && let Some((told, now)) = told.as_mut().zip(open.lists_told())
+                        && let Some((n, (told, now))) = list.zip(told.as_mut().zip(open.lists_told()))
                     {
                         told[n] = now[n];
                     }
                     if let Some(text) = change(&message, |uri| self.live.is_subscribed(uri)) {
                         events.message(&text).await?;
+                    }
+                    // A server that was not known when this began may have what the client subscribes to.
+                    if list.is_some_and(|n| LISTS[n].0 == RESOURCES) && self.lacks(&source) {
+                        source = Source::Reopening(self.reopen(Duration::ZERO));
                     }
                 }
                 Event::Ended | Event::Reopened(Err(_)) => {
@@ -123,6 +127,12 @@ impl Standing {
                 }
             }
         }
+    }
+
+    /// Whether the session subscribes to more than is listened to.
+    fn lacks(&self, source: &Source) -> bool {
+        let Source::Open(open) = source else { return false };
+        self.live.uris().iter().any(|uri| !open.uris.iter().any(|u| **u == **uri))
     }
 
     fn reopen(&self, pause: Duration) -> BoxFuture<'static, Result<Listening, NoListen>> {
