@@ -23,16 +23,18 @@ use crate::support::{
 /// Long enough for listens that end at once to be opened again twice.
 const A_WHILE: Duration = Duration::from_secs(2);
 
+/// Open listens: the id of the request and the stream.
+type Listens = Vec<(Value, Sender<Bytes>)>;
+
 /// A modern server with a resource; its tool `ask` asks first.
 struct Server {
     fake: Fake,
-    /// Open listens: the id of the request and the stream.
-    listens: Arc<Mutex<Vec<(Value, Sender<Bytes>)>>>,
+    listens: Arc<Mutex<Listens>>,
 }
 
 impl Server {
     async fn start() -> Self {
-        let listens = Arc::<Mutex<Vec<_>>>::default();
+        let listens = Arc::<Mutex<Listens>>::default();
         let theirs = Arc::clone(&listens);
         let fake = Fake::speaking(Speaks::Resources, move |seen| {
             let theirs = Arc::clone(&theirs);
@@ -44,7 +46,7 @@ impl Server {
         Self { fake, listens }
     }
 
-    fn open(&self) -> Vec<(Value, Sender<Bytes>)> {
+    fn open(&self) -> Listens {
         let mut listens = self.listens.lock().unwrap();
         listens.retain(|(_, stream)| !stream.is_closed());
         listens.clone()
@@ -70,7 +72,7 @@ fn notice(method: &str, params: &Value) -> Bytes {
     event(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string())
 }
 
-fn answer(listens: &Mutex<Vec<(Value, Sender<Bytes>)>>, seen: &Seen) -> Reply {
+fn answer(listens: &Mutex<Listens>, seen: &Seen) -> Reply {
     let body = seen.json();
     match seen.rpc().as_str() {
         "server/discover" => result(
