@@ -145,7 +145,9 @@ impl Snapshot {
                 Some(route) => Arc::clone(route),
                 None => Arc::new(
                     server(spec, store.as_ref(), kept.as_deref(), ledger.as_ref(), tasks)
-                        .map(|server| Route::to(server, spec, &config.separator, &sealer))
+                        .map(|server| {
+                            Route::to(server, spec, &config.separator, &sealer, heir(&config, same, spec))
+                        })
                         .map_err(|e| format!("upstream {}: {e}", spec.name))?,
                 ),
             };
@@ -298,8 +300,11 @@ fn endpoint(
     {
         return Arc::clone(only);
     }
-    let same = before.map(|b| &b.endpoint).filter(|e| e.all.as_ref().is_some_and(|all| all.is_of(&members)));
-    same.map_or_else(|| Arc::new(Route::to_all(config, members, sealer)), Arc::clone)
+    let before = before.map(|b| &b.endpoint);
+    let same = before.filter(|e| e.all.as_ref().is_some_and(|all| all.is_of(&members)));
+    // One that stays as a member keeps its clients.
+    let left = before.filter(|e| !members.iter().any(|m| Arc::ptr_eq(m, e)));
+    same.map_or_else(|| Arc::new(Route::to_all(config, members, sealer, left)), Arc::clone)
 }
 
 /// Each upstream by itself, with its own names, but for what else the configuration changes of it.
@@ -314,13 +319,32 @@ fn doors(
             let same = before.and_then(|b| b.doors.get(name));
             let only = [Arc::clone(route)];
             let same = same.filter(|d| d.all.as_ref().is_some_and(|all| all.is_of(&only)));
-            same.map_or_else(|| Arc::new(Route::to_one(config, route, sealer)), Arc::clone)
+            let left = left(before, name).filter(|d| !Arc::ptr_eq(d, route));
+            same.map_or_else(|| Arc::new(Route::to_one(config, route, sealer, left)), Arc::clone)
         } else {
             Arc::clone(route)
         };
         (Arc::clone(name), door)
     };
     routes.iter().map(door).collect()
+}
+
+/// Whose clients a new route to one server goes on with; nobody's, if it is reached through a door.
+fn heir<'a>(
+    config: &Config,
+    before: Option<&'a Snapshot>,
+    spec: &config::Upstream,
+) -> Option<&'a Arc<Route>> {
+    match config.upstreams.as_slice() {
+        [only] if is_shown_as_it_is(only) => before.map(|b| &b.endpoint),
+        _ if spec.show.changes() => None,
+        _ => left(before, &spec.name),
+    }
+}
+
+/// What served one upstream's clients, unless it was the bare endpoint too: whatever serves that now goes on with them.
+fn left<'a>(before: Option<&'a Snapshot>, name: &str) -> Option<&'a Arc<Route>> {
+    before.and_then(|b| b.doors.get(name).filter(|door| !Arc::ptr_eq(door, &b.endpoint)))
 }
 
 fn sealer(config: &Config) -> Sealer {

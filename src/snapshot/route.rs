@@ -114,7 +114,14 @@ pub(super) struct Server {
 
 impl Route {
     /// The route to one server.
-    pub(super) fn to(server: Server, spec: &config::Upstream, separator: &str, sealer: &Arc<Sealer>) -> Self {
+    /// `before` is what served its clients until now.
+    pub(super) fn to(
+        server: Server,
+        spec: &config::Upstream,
+        separator: &str,
+        sealer: &Arc<Sealer>,
+        before: Option<&Arc<Self>>,
+    ) -> Self {
         let Server { upstream, replicas, address, port, place, catalog, stop } = server;
         let settings = legacy::Settings::default();
         let version = spec.protocol.as_deref().filter(|v| !is_modern(v));
@@ -124,7 +131,7 @@ impl Route {
         let bridge = Arc::new(Legacy::new(Arc::clone(&upstream), Arc::clone(sealer), settings));
         let tools = Box::new(Arc::clone(&catalog));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
-        let face = Arc::new(Face::new(inner, sealer, tools, bounds(spec, false)));
+        let face = Arc::new(Face::new(inner, sealer, tools, bounds(spec, false), before.map(|b| &*b.face)));
         let open = Ways {
             alike: Arc::clone(&upstream),
             modern: Arc::clone(&bridge) as _,
@@ -159,16 +166,26 @@ impl Route {
     }
 
     /// The route to all servers as one.
-    pub(super) fn to_all(config: &Config, members: Vec<Arc<Self>>, sealer: &Arc<Sealer>) -> Self {
+    pub(super) fn to_all(
+        config: &Config,
+        members: Vec<Arc<Self>>,
+        sealer: &Arc<Sealer>,
+        before: Option<&Arc<Self>>,
+    ) -> Self {
         let shown = members.iter().map(|m| m.as_member()).collect();
-        Self::to_several(config, members, shown, sealer)
+        Self::to_several(config, members, shown, sealer, before)
     }
 
     /// The route to one server as it is shown, under its own names.
-    pub(super) fn to_one(config: &Config, route: &Arc<Self>, sealer: &Arc<Sealer>) -> Self {
+    pub(super) fn to_one(
+        config: &Config,
+        route: &Arc<Self>,
+        sealer: &Arc<Sealer>,
+        before: Option<&Arc<Self>>,
+    ) -> Self {
         let shown = vec![Member { prefix: String::new(), ..route.as_member() }];
         let names = PublicNames { prefix: route.names.prefix.clone(), renamed: BTreeMap::new() };
-        Self { names, ..Self::to_several(config, vec![Arc::clone(route)], shown, sealer) }
+        Self { names, ..Self::to_several(config, vec![Arc::clone(route)], shown, sealer, before) }
     }
 
     fn as_member(self: &Arc<Self>) -> Member {
@@ -182,6 +199,7 @@ impl Route {
         members: Vec<Arc<Self>>,
         shown: Vec<Member>,
         sealer: &Arc<Sealer>,
+        before: Option<&Arc<Self>>,
     ) -> Self {
         let aggregate = Aggregate::new(shown, &config.separator, Arc::clone(sealer));
         let upstream: Arc<dyn Upstream> = Arc::new(aggregate.clone());
@@ -189,7 +207,7 @@ impl Route {
         let spec = spec_of_all(config, &Arc::from(ALL));
         let (inner, sealer) = (Arc::clone(&upstream), Arc::clone(sealer));
         let settings = bounds(&spec, sealer.is_shared());
-        let face = Arc::new(Face::new(inner, sealer, tools, settings));
+        let face = Arc::new(Face::new(inner, sealer, tools, settings, before.map(|b| &*b.face)));
         let open = Ways {
             alike: Arc::clone(&upstream),
             modern: Arc::clone(&upstream),
@@ -248,7 +266,7 @@ impl Route {
         };
         let [alike, modern, legacy] = [(); 3].map(|()| Arc::clone(upstream));
         let open = Ways { alike, modern, legacy };
-        Self { seated: open.clone(), open, ..Self::to(server, &like.spec, "", sealer) }
+        Self { seated: open.clone(), open, ..Self::to(server, &like.spec, "", sealer, None) }
     }
 
     /// The server itself, with nothing before it.
@@ -315,6 +333,7 @@ impl Route {
     /// Ends what runs for this route alone.
     pub(super) fn retire(&self) {
         self.stop.cancel();
+        self.face.retire();
         if let Some(all) = &self.all {
             all.aggregate.retire();
         }

@@ -26,6 +26,7 @@ use ::http::{Request, Response, uri::PathAndQuery};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{config, policy::budget::Wallet};
 
@@ -67,6 +68,11 @@ pub struct OneStream {
     /// Another session is another process.
     pub is_process: bool,
 }
+
+/// Response extension of `subscriptions/listen`: digests of the lists of tools, prompts and resources that its notices have
+/// told of so far, or that were there when it was acknowledged. Equal if nothing changed.
+#[derive(Debug, Clone)]
+pub struct Told(pub watch::Receiver<[u64; 3]>);
 
 /// Request extension: which of its sessions with the gateway a client calls in, where it has sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -15,7 +15,7 @@ impl Core {
         let Some(nonce) = session.nonce else {
             return Refusal::invalid_request("DELETE needs Mcp-Session-Id").response(None, head);
         };
-        self.live.end(&nonce);
+        self.memory.live.end(&nonce);
         if self.names_sessions {
             // The client has its answer by what ended here, whatever a server says.
             drop(self.inner.call(goodbye(&session, head)).await);

@@ -97,7 +97,7 @@ impl Core {
 
     fn take_off(&self, call: &Call) -> Result<Flight, Refusal> {
         match &call.session.nonce {
-            Some(nonce) => Flight::begin(self.live.at(nonce, &call.session.principal)?, &call.id),
+            Some(nonce) => Flight::begin(self.memory.live.at(nonce, &call.session.principal)?, &call.id),
             None => Ok(Flight::anonymous()),
         }
     }

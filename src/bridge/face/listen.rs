@@ -1,56 +1,62 @@
-//! The session's GET stream, fed by one `subscriptions/listen` at the server: list changes and subscribed resources.
+//! `subscriptions/listen` at the server on behalf of a session: for its GET stream, and anew whenever the resources that it
+//! subscribes to are other ones.
 //!
-//! Invariant: at most one stream and one standing listen for each session. A listen cannot be edited, so a new one is
-//! open before the old one ends, and no change falls between them.
+//! Invariant: at most one standing listen for each session. A listen cannot be edited, so a new one is open before the
+//! old one ends, and no change falls between them.
 
 use std::{sync::Arc, time::Duration};
 
 use http::Response;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
 use super::{
-    Core, KEEP_ALIVE,
-    body::{self, Events, Gone},
+    Core, body,
     inner::{Opened, broken},
     live::Live,
     messages::Messages,
     refusal::Refusal,
-    reply::{Heard, change, hear, made_change},
+    reply::{Heard, hear},
     request::Call,
     rewrite::quoted,
+    standing::Standing,
 };
 use crate::{
     mcp::json,
-    upstream::{BoxFuture, ResponseBody, UpstreamError},
+    upstream::{ResponseBody, Told, UpstreamError},
 };
 
 /// How long the server may take to acknowledge.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(10);
-/// Pause before a listen that ended is opened again; doubled up to the longest.
-const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A listen that stood this long was a good one.
-const LONG_LIVED: Duration = Duration::from_secs(30);
 
+pub(super) const RESOURCES: &str = "resourcesListChanged";
 /// The kinds of list, with their notices.
-const LISTS: [(&str, &str); 3] = [
+pub(super) const LISTS: [(&str, &str); 3] = [
     ("toolsListChanged", "notifications/tools/list_changed"),
     ("promptsListChanged", "notifications/prompts/list_changed"),
-    ("resourcesListChanged", "notifications/resources/list_changed"),
+    (RESOURCES, "notifications/resources/list_changed"),
 ];
 
 /// An acknowledged listen.
 pub(super) struct Listening {
-    messages: Messages,
+    pub(super) messages: Messages,
     /// The notices of lists that the server will send.
-    lists: Vec<&'static str>,
-    uris: Vec<String>,
-    since: Instant,
+    pub(super) lists: Vec<&'static str>,
+    pub(super) uris: Vec<String>,
+    /// The lists that the client knows of, where what is listened to tells them apart.
+    pub(super) told: Option<Told>,
+    pub(super) since: Instant,
 }
 
 impl std::fmt::Debug for Listening {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listening").field("lists", &self.lists).finish_non_exhaustive()
+    }
+}
+
+impl Listening {
+    /// Each list as last told of, by its digest.
+    pub(super) fn lists_told(&self) -> Option<[u64; 3]> {
+        self.told.as_ref().map(|told| *told.0.borrow())
     }
 }
 
@@ -75,7 +81,7 @@ impl Core {
         let Some(nonce) = &call.session.nonce else {
             return Ok(Refusal::method_not_allowed().response(None, &call));
         };
-        let live = match self.live.at(nonce, &call.session.principal) {
+        let live = match self.memory.live.at(nonce, &call.session.principal) {
             Ok(live) => live,
             Err(refusal) => return Ok(refusal.response(None, &call)),
         };
@@ -89,7 +95,7 @@ impl Core {
             };
             (listening, live.open_stream())
         };
-        let standing = Standing { core: self, call: Arc::new(call), live };
+        let standing = Standing::new(self, call, live);
         Ok(body::streamed(body::stream(move |events| async move {
             drop(standing.relay(listening, swaps, &events).await);
         })))
@@ -104,7 +110,7 @@ impl Core {
         let Some(nonce) = &call.session.nonce else {
             return refuse(Refusal::invalid_params("Subscriptions need a session. Send initialize first."));
         };
-        let live = match self.live.at(nonce, &call.session.principal) {
+        let live = match self.memory.live.at(nonce, &call.session.principal) {
             Ok(live) => live,
             Err(refusal) => return refuse(refusal),
         };
@@ -142,7 +148,7 @@ impl Core {
     }
 
     /// Opens a listen for all that the session wants, and waits until it is acknowledged.
-    async fn listen(&self, call: &Call, live: &Live) -> Result<Listening, NoListen> {
+    pub(super) async fn listen(&self, call: &Call, live: &Live) -> Result<Listening, NoListen> {
         let lists: Vec<_> = LISTS.iter().map(|(name, _)| format!("\"{name}\":true")).collect();
         let uris: Vec<_> = live.uris().iter().map(|u| quoted(u)).collect();
         let wanted = if uris.is_empty() {
@@ -165,7 +171,10 @@ impl Core {
                     };
                     Err(NoListen::Refused(Box::new(super::inner::with_json(head, text))))
                 }
-                Opened::Stream(_, messages) => acknowledged(messages).await,
+                Opened::Stream(mut head, messages) => {
+                    let told = head.extensions.remove::<Told>();
+                    Ok(Listening { told, ..acknowledged(messages).await? })
+                }
             }
         };
         tokio::time::timeout(ACKNOWLEDGED_WITHIN, opening)
@@ -190,108 +199,8 @@ async fn acknowledged(mut messages: Messages) -> Result<Listening, NoListen> {
             lists: LISTS.iter().filter(|(name, _)| is_granted(name)).map(|(_, notice)| *notice).collect(),
             uris: uris.into_iter().flatten().filter_map(|u| Some(u.as_exact_str()?.into_owned())).collect(),
             messages,
+            told: None,
             since: Instant::now(),
         });
-    }
-}
-
-/// What a standing stream needs to open its listen again.
-struct Standing {
-    core: Arc<Core>,
-    call: Arc<Call>,
-    live: Arc<Live>,
-}
-
-/// Where the changes come from.
-enum Source {
-    Open(Box<Listening>),
-    /// The last one ended; this opens the next.
-    Reopening(BoxFuture<'static, Result<Listening, NoListen>>),
-}
-
-/// What happens next.
-enum Event {
-    Swap(Option<Listening>),
-    Message(Vec<u8>),
-    Ended,
-    Reopened(Result<Listening, NoListen>),
-    Quiet,
-}
-
-impl Standing {
-    /// Relays until the client leaves, or another stream or the session's end takes over.
-    async fn relay(
-        &self,
-        first: Listening,
-        mut swaps: mpsc::Receiver<Listening>,
-        events: &Events,
-    ) -> Result<(), Gone> {
-        let mut pause = PAUSE;
-        let mut source = Source::Open(Box::new(first));
-        // The head goes out with the first byte.
-        events.keep_alive().await?;
-        loop {
-            let event = tokio::select! {
-                biased;
-                new = swaps.recv() => Event::Swap(new),
-                event = next(&mut source) => event,
-                () = tokio::time::sleep(KEEP_ALIVE) => Event::Quiet,
-            };
-            match event {
-                Event::Swap(None) => return Ok(()),
-                Event::Swap(Some(new)) => source = Source::Open(Box::new(new)),
-                Event::Quiet => events.keep_alive().await?,
-                Event::Message(message) => {
-                    if let Some(text) = change(&message, |uri| self.live.is_subscribed(uri)) {
-                        events.message(&text).await?;
-                    }
-                }
-                Event::Ended => {
-                    if let Source::Open(old) = &source
-                        && old.since.elapsed() >= LONG_LIVED
-                    {
-                        pause = PAUSE;
-                    }
-                    source = Source::Reopening(self.reopen(&mut pause));
-                }
-                Event::Reopened(Ok(new)) => {
-                    let (lists, uris) = (new.lists.clone(), new.uris.clone());
-                    source = Source::Open(Box::new(new));
-                    self.catch_up(&lists, &uris, events).await?;
-                }
-                Event::Reopened(Err(_)) => source = Source::Reopening(self.reopen(&mut pause)),
-            }
-        }
-    }
-
-    fn reopen(&self, pause: &mut Duration) -> BoxFuture<'static, Result<Listening, NoListen>> {
-        let wait = *pause;
-        *pause = (wait * 2).min(LONGEST_PAUSE);
-        let (core, call, live) = (Arc::clone(&self.core), Arc::clone(&self.call), Arc::clone(&self.live));
-        Box::pin(async move {
-            tokio::time::sleep(wait).await;
-            core.listen(&call, &live).await
-        })
-    }
-
-    /// Changes may have been missed while no listen stood.
-    async fn catch_up(&self, lists: &[&str], uris: &[String], events: &Events) -> Result<(), Gone> {
-        for notice in lists {
-            events.message(&made_change(notice, None)).await?;
-        }
-        for uri in uris.iter().filter(|u| self.live.is_subscribed(u)) {
-            events.message(&made_change("notifications/resources/updated", Some(uri))).await?;
-        }
-        Ok(())
-    }
-}
-
-async fn next(source: &mut Source) -> Event {
-    match source {
-        Source::Open(listening) => match listening.messages.next().await {
-            Ok(Some(message)) => Event::Message(message),
-            Ok(None) | Err(_) => Event::Ended,
-        },
-        Source::Reopening(opening) => Event::Reopened(opening.await),
     }
 }

@@ -15,6 +15,7 @@ mod inner;
 mod listen;
 mod live;
 mod losses;
+mod memory;
 mod messages;
 mod questions;
 mod refusal;
@@ -23,6 +24,7 @@ mod request;
 mod revision;
 mod rewrite;
 mod session;
+mod standing;
 mod tools;
 
 #[cfg(test)]
@@ -44,6 +46,7 @@ use crate::{
 pub use batch::{MAX_BATCH, serve as serve_batch, split as split_batch};
 pub use http_sse::HttpSse;
 pub use live::{Limit, Limits};
+use memory::Memory;
 use refusal::Refusal;
 use request::Call;
 use revision::Revision;
@@ -106,40 +109,47 @@ struct Core {
     tools: Box<dyn Tools>,
     answer_within: Duration,
     names_sessions: bool,
-    live: live::Registry,
+    memory: Arc<Memory>,
     discovered: discover::Cache,
     ids: AtomicU64,
-    /// Tells this process from its replicas, and from itself before a restart.
-    process: u64,
 }
 
 impl Face {
-    /// A face of `inner`, whose sessions open wherever `sealer`'s key is.
+    /// A face of `inner`, whose sessions open wherever `sealer`'s key is. It takes the place of `before`: what that one
+    /// remembers of clients, and their open streams.
     #[must_use]
     pub fn new(
         inner: Arc<dyn Upstream>,
         sealer: Arc<Sealer>,
         tools: Box<dyn Tools>,
         settings: Settings,
+        before: Option<&Self>,
     ) -> Self {
+        let memory = before.map_or_else(|| Memory::new(settings.limits), |b| Arc::clone(&b.core.memory));
         let core = Core {
             inner,
             sealer,
             tools,
             answer_within: settings.answer_within,
             names_sessions: settings.names_sessions,
-            live: live::Registry::new(settings.limits),
+            memory,
             discovered: discover::Cache::default(),
             ids: AtomicU64::new(1),
-            process: session::fresh(),
         };
-        Self { core: Arc::new(core) }
+        let core = Arc::new(core);
+        core.memory.serve_by(&core);
+        Self { core }
+    }
+
+    /// It serves no endpoint any more. Where no other has taken its place, the open streams end.
+    pub fn retire(&self) {
+        self.core.memory.leave(&self.core);
     }
 
     /// How much is remembered of clients.
     #[must_use]
     pub fn remembers(&self) -> Remembered {
-        let [sessions, questions, subscriptions] = self.core.live.counts();
+        let [sessions, questions, subscriptions] = self.core.memory.live.counts();
         Remembered { sessions, questions, subscriptions }
     }
 }
@@ -234,7 +244,7 @@ impl Core {
     fn session(&self, head: &Parts) -> Result<Session, Refusal> {
         let session = Session::of(&self.sealer, &head.headers, principal(head))?;
         match &session.nonce {
-            Some(nonce) if self.live.is_ended(nonce) => Err(Refusal::session_not_found()),
+            Some(nonce) if self.memory.live.is_ended(nonce) => Err(Refusal::session_not_found()),
             _ => Ok(session),
         }
     }
@@ -247,7 +257,12 @@ impl Core {
         let refusal = match LEVELS.into_iter().find(|level| *level == asked) {
             None => Refusal::invalid_params("params.level must be one of debug to emergency"),
             Some(level) => {
-                match call.session.nonce.as_ref().map(|nonce| self.live.at(nonce, &call.session.principal)) {
+                match call
+                    .session
+                    .nonce
+                    .as_ref()
+                    .map(|nonce| self.memory.live.at(nonce, &call.session.principal))
+                {
                     Some(Err(refusal)) => refusal,
                     live => {
                         if let Some(Ok(live)) = live {
@@ -265,7 +280,7 @@ impl Core {
     /// modern server takes over HTTP.
     fn notified(&self, session: &Session, message: &Message<'_>) -> Response<ResponseBody> {
         if message.method.as_deref() == Some("notifications/cancelled")
-            && let Some(live) = session.nonce.as_ref().and_then(|n| self.live.find(n))
+            && let Some(live) = session.nonce.as_ref().and_then(|n| self.memory.live.find(n))
             && let Some(id) = message.params.and_then(|p| p.get("requestId"))
         {
             live.cancel(id.text());

@@ -70,11 +70,12 @@ impl Core {
                 "the server asks {method:?}, which the client did not declare"
             )));
         }
-        let live = self.live.at(nonce, principal)?;
+        let live = self.memory.live.at(nonce, principal)?;
         let mut waiting = Vec::with_capacity(asks.len());
         for ask in asks {
             let question = Question::ask(&live)?;
-            let claims = QuestionId { process: self.process, session: *nonce, number: question.number };
+            let claims =
+                QuestionId { process: self.memory.process, session: *nonce, number: question.number };
             let lifetime = self.answer_within + Duration::from_secs(60);
             let id = quoted(&self.sealer.seal(Purpose::ServerRequest, principal, lifetime, &claims));
             let params = params(ask, *revision).map(|p| format!(",\"params\":{p}")).unwrap_or_default();
@@ -102,10 +103,10 @@ impl Core {
                 return Refusal::invalid_request(why).response(None, head);
             }
         };
-        if question.process != self.process {
+        if question.process != self.memory.process {
             return Refusal::parked_elsewhere().response(None, head);
         }
-        if let Some(live) = self.live.find(&question.session) {
+        if let Some(live) = self.memory.live.find(&question.session) {
             live.answer(question.number, read_answer(message.envelope));
         }
         body::accepted()

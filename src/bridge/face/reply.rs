@@ -259,6 +259,19 @@ pub(super) fn change(message: &[u8], wants: impl Fn(&str) -> bool) -> Option<Str
     }))
 }
 
+/// The kind of list that a notice is about.
+pub(super) fn list_changed(message: &[u8], notices: impl IntoIterator<Item = &'static str>) -> Option<usize> {
+    let method = json::parse(message).ok()?.get("method")?;
+    notices.into_iter().position(|notice| method.is_string(notice))
+}
+
+/// Whether it answers a request.
+pub(super) fn is_response(message: &[u8]) -> bool {
+    let is =
+        |m: Raw<'_>| m.get("method").is_none() && (m.get("result").is_some() || m.get("error").is_some());
+    json::parse(message).is_ok_and(is)
+}
+
 /// A change notice of the gateway's own.
 pub(super) fn made_change(method: &str, uri: Option<&str>) -> String {
     let params = uri.map(|u| format!(",\"params\":{{\"uri\":{}}}", quoted(u))).unwrap_or_default();

@@ -122,7 +122,7 @@ impl Call {
 
     fn modern_meta(&self, core: &Core, number: u64, theirs: Option<Raw<'_>>) -> String {
         let mut own = self.own_meta();
-        let live = self.session.nonce.as_ref().and_then(|n| core.live.find(n));
+        let live = self.session.nonce.as_ref().and_then(|n| core.memory.live.find(n));
         if let Some(level) = live.and_then(|l| l.level()) {
             own.push_str(&format!(",\"{OWN}logLevel\":\"{level}\""));
         }

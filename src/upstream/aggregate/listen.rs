@@ -27,7 +27,7 @@ use crate::{
         message::Message,
         sse,
     },
-    upstream::{ResponseBody, catalog::Kind, written},
+    upstream::{ResponseBody, Told as Lists, catalog::Kind, written},
 };
 
 /// The key of a subscription's id in `_meta`.
@@ -133,13 +133,16 @@ pub(super) fn listen(
         shares,
     };
     let (sender, receiver) = mpsc::channel(WAITING);
+    let (known, told) = watch::channel(lists(&index.digests));
     tokio::spawn(async move {
         tokio::select! {
             () = sender.closed() => {}
-            _client_left_or_end = Arc::new(listen).run(&sender) => {}
+            _client_left_or_end = Arc::new(listen).run(&sender, &known) => {}
         }
     });
-    reply::events(written::body(receiver))
+    let mut response = reply::events(written::body(receiver));
+    response.extensions_mut().insert(Lists(told));
+    response
 }
 
 /// The client has left.
@@ -148,10 +151,11 @@ struct Left;
 type Sender = mpsc::Sender<Bytes>;
 
 impl Listen {
-    async fn run(self: Arc<Self>, client: &Sender) -> Result<(), Left> {
+    async fn run(self: Arc<Self>, client: &Sender, known: &watch::Sender<[u64; 3]>) -> Result<(), Left> {
         let mut bell = self.core.bell.subscribe();
         bell.mark_unchanged();
-        let mut digests = self.core.fresh_index().await.digests;
+        let mut digests = lists(&self.core.fresh_index().await.digests);
+        known.send_replace(digests);
         let (tell, mut told) = mpsc::channel(WAITING);
         let (release, released) = watch::channel(None);
         let mut members = JoinSet::new();
@@ -171,7 +175,7 @@ impl Listen {
                         send(client, message).await?;
                     }
                 }
-                Ok(()) = bell.changed() => self.changed(client, &mut digests).await?,
+                Ok(()) = bell.changed() => self.changed(client, &mut digests, known).await?,
                 () = self.core.stop.cancelled() => return send(client, self.end()).await,
             }
         }
@@ -198,16 +202,21 @@ impl Listen {
     }
 
     /// Tells of the lists that are other ones now.
-    async fn changed(&self, client: &Sender, digests: &mut [u64; 4]) -> Result<(), Left> {
-        let now = self.core.fresh_index().await.digests;
-        for (n, (_, name, kinds)) in CHANGES.iter().enumerate() {
-            let other = kinds.iter().any(|kind| now[*kind as usize] != digests[*kind as usize]);
-            if other && self.changes[n] {
+    async fn changed(
+        &self,
+        client: &Sender,
+        before: &mut [u64; 3],
+        known: &watch::Sender<[u64; 3]>,
+    ) -> Result<(), Left> {
+        let now = lists(&self.core.fresh_index().await.digests);
+        known.send_replace(now);
+        for (n, (_, name, _)) in CHANGES.iter().enumerate() {
+            if now[n] != before[n] && self.changes[n] {
                 let method = format!("notifications/{name}/list_changed");
                 send(client, self.message(&method, "")).await?;
             }
         }
-        *digests = now;
+        *before = now;
         Ok(())
     }
 
@@ -252,6 +261,14 @@ impl Listen {
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#
         )
     }
+}
+
+/// Of each of [`CHANGES`], from those of each kind.
+fn lists(digests: &[u64; 4]) -> [u64; 3] {
+    CHANGES.map(|(_, _, kinds)| {
+        let fold = |all: u64, kind: &Kind| all.rotate_left(1) ^ digests[*kind as usize];
+        kinds.iter().fold(0, fold)
+    })
 }
 
 async fn send(client: &Sender, message: String) -> Result<(), Left> {

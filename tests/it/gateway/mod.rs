@@ -30,6 +30,7 @@ mod parked_crowd;
 mod pipes;
 mod planted;
 mod reload;
+mod reload_sessions;
 mod remembered;
 mod repairs;
 mod replay;

@@ -72,6 +72,8 @@ pub(crate) enum Speaks {
     ModernAndSilent,
     /// The modern era, with its extension for tasks.
     Tasks,
+    /// The modern era, with the resource `a://x`, which may be subscribed to.
+    Resources,
     /// The modern era, and legacy clients as well.
     Both,
     /// 401 to whoever comes without `Authorization`.
@@ -244,8 +246,10 @@ async fn answer(shared: &Shared, script: &Script, req: Request<Incoming>) -> Rep
 
 /// The gateway asks for itself.
 fn own_question(shared: &Shared, seen: &Seen) -> Reply {
-    let modern =
-        matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent | Speaks::Tasks | Speaks::Both);
+    let modern = matches!(
+        shared.speaks,
+        Speaks::Modern | Speaks::ModernAndSilent | Speaks::Tasks | Speaks::Resources | Speaks::Both
+    );
     let extensions = match shared.speaks {
         Speaks::Tasks => json!({"io.modelcontextprotocol/tasks": {}}),
         _ => json!({}),
@@ -258,16 +262,26 @@ fn own_question(shared: &Shared, seen: &Seen) -> Reply {
         return if announces { changes(shared) } else { status(405) };
     }
     match seen.rpc().as_str() {
-        "server/discover" if modern => result(
-            seen,
-            &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {"listChanged": announces}, "extensions": extensions},
-                "serverInfo": {"name": "fake", "version": "1"}}),
-        ),
-        "server/discover" => error(seen, -32601, "Method not found"),
-        "initialize" if matches!(shared.speaks, Speaks::Modern | Speaks::ModernAndSilent | Speaks::Tasks) => {
-            error(seen, -32601, "Method not found")
+        "server/discover" if modern => {
+            let mut capabilities = json!({"tools": {"listChanged": announces}, "extensions": extensions});
+            if shared.speaks == Speaks::Resources {
+                capabilities["resources"] = json!({"subscribe": true});
+            }
+            result(
+                seen,
+                &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": capabilities, "serverInfo": {"name": "fake", "version": "1"}}),
+            )
         }
+        "resources/list" => {
+            let resources = json!([{"uri": "a://x", "name": "x"}]);
+            result(seen, &json!({"resultType": "complete", "resources": resources}))
+        }
+        "resources/templates/list" => {
+            result(seen, &json!({"resultType": "complete", "resourceTemplates": []}))
+        }
+        "server/discover" => error(seen, -32601, "Method not found"),
+        "initialize" if modern && shared.speaks != Speaks::Both => error(seen, -32601, "Method not found"),
         "subscriptions/listen" if modern => changes(shared),
         "initialize" => {
             let mut reply = result(

@@ -101,12 +101,12 @@ impl Tools for Arc<Listed> {
 
 fn face_with(server: &Arc<Server>, settings: Settings) -> Arc<Face> {
     let listed = Box::new(Arc::<Listed>::default());
-    Arc::new(Face::new(Arc::clone(server) as Arc<dyn Upstream>, sealer(), listed, settings))
+    Arc::new(Face::new(Arc::clone(server) as Arc<dyn Upstream>, sealer(), listed, settings, None))
 }
 
 fn face_that_knows(server: &Arc<Server>, listed: Arc<Listed>) -> Arc<Face> {
     let server = Arc::clone(server) as Arc<dyn Upstream>;
-    Arc::new(Face::new(server, sealer(), Box::new(listed), settings()))
+    Arc::new(Face::new(server, sealer(), Box::new(listed), settings(), None))
 }
 
 fn setup() -> (Arc<Server>, Client) {
