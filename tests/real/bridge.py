@@ -18,7 +18,7 @@ OLDER = {"python1": ["2025-06-18", "2025-03-26", "2024-11-05", SSE], "typescript
 
 
 def modes(client):
-    return [*matrix.MODES.get(client, ["auto", "legacy"]), *OLDER.get(client, [])]
+    return [*matrix.MODES.get(client, ["auto", "pinned", "legacy"]), *OLDER.get(client, [])]
 
 
 def cells():

@@ -34,6 +34,10 @@ member that has them, the rest on one; the members' lists are read page by page 
   agree on the client's. Between HTTP+SSE and the other transports the gateway goes between in either case.
 - a number: a step is impossible by the rule of that number below, and does what the rule says instead.
 
+A client of 2026-07-28 is one that would fall back to an older revision (`auto`), or one that never does (`pinned`): the Python SDK 2 then
+asks for nothing before its first request, which in these walks is a call; the TypeScript SDK 2 (`pin`) and the Rust SDK (`Discover`)
+begin with `server/discover`, as they do in `auto`.
+
 Servers that speak both eras are held to one by `protocol`. The journal of both gateways is checked after the walks: `bridged` is
 true for the tool calls that were translated and for no other, no translated call is a failure of a server, and the hash chain holds.
 """
@@ -59,7 +63,7 @@ def of_client(client, mode):
     revision = bridge_rules.revision_of(mode)
     if mode == bridge_rules.SSE:
         return f"{NAMES[client]}, {revision} over HTTP+SSE"
-    return f"{NAMES[client]}, {revision}" + (" (`auto`)" if mode == "auto" else "")
+    return f"{NAMES[client]}, {revision}" + (f" (`{mode}`)" if mode in ("auto", "pinned") else "")
 
 
 def of_server(name):

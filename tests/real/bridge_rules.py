@@ -19,7 +19,7 @@ RULES = {
 
 def revision_of(mode):
     """What the client offers: over HTTP+SSE, too, these SDKs offer their newest."""
-    return {"auto": MODERN, "legacy": LEGACY, SSE: LEGACY}.get(mode, mode)
+    return {"auto": MODERN, "pinned": MODERN, "legacy": LEGACY, SSE: LEGACY}.get(mode, mode)
 
 
 def lacks(kind, mode, translated):

@@ -1,6 +1,7 @@
 """The Python SDK 2.x as a client: runs a plan against URL and prints what it saw as one JSON line.
 
-Modes: `auto` (probes for 2026-07-28, falls back) and `legacy` (the initialize handshake).
+Modes: `auto` (probes for 2026-07-28, falls back), `pinned` (2026-07-28 without a probe, so that a call is the first request) and
+`legacy` (the initialize handshake).
 """
 import anyio
 import httpx2
@@ -10,6 +11,7 @@ from mcp import Client, types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+PINNED = "2026-07-28"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
@@ -78,13 +80,17 @@ async def main() -> None:
                "list_roots_callback": answer_roots} if "extra" in plan else {}
     hears = {"message_handler": notices.message, "logging_callback": notices.log}
     transport = connect(args, http)
-    async with http, Client(transport, mode=args.mode, **answers, **hears) as client:
+    pinned = args.mode == "pinned"
+    async with http, Client(transport, mode=PINNED if pinned else args.mode, **answers, **hears) as client:
         seen["protocol"] = client.protocol_version
         seen["server"] = client.server_info.name if client.server_info else None
+        if pinned:
+            seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
         list_tools = lambda cursor: client.list_tools(cursor=cursor)
         pages = await pages_of(list_tools)
         seen["pages"], seen["tools"] = len(pages), sum(pages, [])
-        seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
+        if not pinned:
+            seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
         if "slow" in plan:
             seen["counted"] = tool_text(await client.call_tool(*plan["progress"], progress_callback=collect))
             seen["progress"] = progress

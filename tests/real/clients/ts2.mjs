@@ -1,12 +1,13 @@
 // The TypeScript SDK v2 as a client: runs a plan against URL and prints what it saw as one JSON line.
-// Modes: `auto` (probes for 2026-07-28, falls back) and `legacy` (the initialize handshake).
+// Modes: `auto` (probes for 2026-07-28, falls back), `pinned` (takes 2026-07-28 only, never falls back) and `legacy` (the initialize handshake).
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { CAN_ANSWER, formAnswer, modelAnswer, parseArguments, rootsAnswer, runPlan } from './common.mjs';
 
 const options = parseArguments(process.argv.slice(2));
 const capabilities = options.plan.extra ? CAN_ANSWER : {};
 const about = { name: 'smartgate-real-ts2', version: '1.0.0' };
-const client = new Client(about, { capabilities, versionNegotiation: { mode: options.mode } });
+const mode = options.mode === 'pinned' ? { pin: '2026-07-28' } : options.mode;
+const client = new Client(about, { capabilities, versionNegotiation: { mode } });
 if (options.plan.extra) {
   client.setRequestHandler('elicitation/create', formAnswer);
   client.setRequestHandler('sampling/createMessage', modelAnswer);

@@ -1,7 +1,7 @@
 //! The Rust SDK as a client: runs a plan against a URL and prints what it saw as one JSON line.
 //!
 //! Owns the walk through the plan. Does not own the wire, which is the SDK's and is what is tested.
-//! Usage: `rmcp-client URL --mode auto|legacy --plan JSON [--ca FILE] [--key SECRET]`.
+//! Usage: `rmcp-client URL --mode auto|pinned|legacy --plan JSON [--ca FILE] [--key SECRET]`.
 
 #![allow(deprecated, reason = "what a revision has given up is still to be tested")]
 
@@ -72,6 +72,7 @@ fn transport(arguments: &Arguments) -> Result<StreamableHttpClientTransport<reqw
 fn lifecycle(mode: &str) -> ClientLifecycleMode {
     match mode {
         "legacy" => ClientLifecycleMode::Initialize,
+        "pinned" => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         _ => ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: None,
