@@ -258,8 +258,9 @@ async fn next(messages: &mut Messages, elsewhere: Option<&mut Heard>) -> Result<
     let Some(elsewhere) = elsewhere else { return messages.next().await };
     tokio::select! {
         biased;
-        item = messages.next() => item,
+        // What was said before the answer is told before it.
         Some(text) = elsewhere.next() => Ok(Some(Item::Message(text))),
+        item = messages.next() => item,
     }
 }
 
