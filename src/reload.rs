@@ -104,9 +104,11 @@ impl Reloader {
         match self.build(&before) {
             Ok((after, sources)) => {
                 self.gateway.desk.recorder.reconfigure(&after.config.audit);
-                before.retire(Some(&after));
                 self.gateway.take_over(&before, &after);
-                self.gateway.snapshot.store(Arc::new(after));
+                let after = Arc::new(after);
+                self.gateway.snapshot.store(Arc::clone(&after));
+                // Whoever comes again because something ends here finds the new one.
+                before.retire(Some(&after));
                 (self.sources, self.tried) = (sources, None);
                 self.report(None);
                 tracing::info!(file = %self.file.path.display(), "configuration reloaded");
