@@ -14,7 +14,7 @@ use crate::mcp::{
     message::{self, Body, Message},
 };
 
-pub(super) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// The body for the member. `id` is ours, and so is the progress token, if the client gave one. The tasks extension is
 /// declared only to who has it (`tasks`).

@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    Core, edit,
+    Core,
     index::{Index, Part},
     reply,
     route::Way,
@@ -39,7 +39,7 @@ pub(super) fn is_about_task(method: &str) -> bool {
 
 /// Whether the client declared the extension in this request.
 pub(super) fn declared(message: &Message<'_>) -> bool {
-    let extensions = message.meta.and_then(|meta| meta.get(edit::CAPABILITIES)?.get("extensions"));
+    let extensions = message.client_capabilities.and_then(|capabilities| capabilities.get("extensions"));
     extensions.and_then(|e| e.get(TASKS)).is_some_and(|tasks| tasks.is_object())
 }
 
