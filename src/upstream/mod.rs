@@ -69,10 +69,19 @@ pub struct OneStream {
     pub is_process: bool,
 }
 
-/// Response extension of `subscriptions/listen`: digests of the lists of tools, prompts and resources that its notices have
-/// told of so far, or that were there when it was acknowledged. Equal if nothing changed.
+/// Response extension of `subscriptions/listen`: what its notices have told so far of the lists of tools, prompts and
+/// resources.
 #[derive(Debug, Clone)]
-pub struct Told(pub watch::Receiver<[u64; 3]>);
+pub struct Told(pub watch::Receiver<ListsTold>);
+
+/// Of each list, what a client has been told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListsTold {
+    /// Digests of the lists as last told of, or as they were at the acknowledgement. Equal if nothing changed.
+    pub digests: [u64; 3],
+    /// Notices that the stream has sent, or is about to.
+    pub notices: [u32; 3],
+}
 
 /// Request extension: which of its sessions with the gateway a client calls in, where it has sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

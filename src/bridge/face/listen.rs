@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     mcp::json,
-    upstream::{ResponseBody, Told, UpstreamError},
+    upstream::{ListsTold, ResponseBody, Told, UpstreamError},
 };
 
 /// How long the server may take to acknowledge.
@@ -54,8 +54,8 @@ impl std::fmt::Debug for Listening {
 }
 
 impl Listening {
-    /// Each list as last told of, by its digest.
-    pub(super) fn lists_told(&self) -> Option<[u64; 3]> {
+    /// What has been told of the lists.
+    pub(super) fn lists_told(&self) -> Option<ListsTold> {
         self.told.as_ref().map(|told| *told.0.borrow())
     }
 }

@@ -70,7 +70,9 @@ impl Standing {
     ) -> Result<(), Gone> {
         let mut pause = PAUSE;
         // The lists that the client knows, or will once it has read the notice; `None` if that is not known.
-        let mut told = first.lists_told();
+        let mut told = first.lists_told().map(|t| t.digests);
+        // Notices that are on their way of changes that the client has been told of.
+        let mut stale = [0; 3];
         let mut source = Source::Open(Box::new(first));
         // The head goes out with the first byte.
         events.keep_alive().await?;
@@ -85,8 +87,11 @@ impl Standing {
             match event {
                 Event::Swap(None) => return Ok(()),
                 Event::Swap(Some(new)) | Event::Reopened(Ok(new)) => {
-                    let missed = self.missed(told, &new, matches!(source, Source::Reopening(_)));
-                    told = new.lists_told();
+                    let gap = matches!(source, Source::Reopening(_));
+                    let lists = new.lists_told();
+                    let missed = self.missed(told, &new, lists.map(|l| l.digests), gap);
+                    stale = lists.filter(|_| gap || told.is_some()).map_or([0; 3], |l| l.notices);
+                    told = lists.map(|l| l.digests);
                     source = Source::Open(Box::new(new));
                     for notice in missed {
                         events.message(&notice).await?;
@@ -103,12 +108,14 @@ impl Standing {
                 Event::Quiet => events.keep_alive().await?,
                 Event::Message(message) => {
                     let list = list_changed(&message, LISTS.map(|(_, notice)| notice));
-                    if let Source::Open(open) = &source
-                        && let Some((n, (told, now))) = list.zip(told.as_mut().zip(open.lists_told()))
-                    {
-                        told[n] = now[n];
-                    }
-                    if let Some(text) = change(&message, |uri| self.live.is_subscribed(uri)) {
+                    if let Some(n) = list.filter(|n| stale[*n] > 0) {
+                        stale[n] -= 1;
+                    } else if let Some(text) = change(&message, |uri| self.live.is_subscribed(uri)) {
+                        if let Source::Open(open) = &source
+                            && let Some((n, (told, now))) = list.zip(told.as_mut().zip(open.lists_told()))
+                        {
+                            told[n] = now.digests[n];
+                        }
                         events.message(&text).await?;
                     }
                     // A server that was not known when this began may have what the client subscribes to.
@@ -143,9 +150,16 @@ impl Standing {
         })
     }
 
-    /// The notices of what may have changed since the last listen; `gap`: it has ended before this one was open.
-    fn missed(&self, told: Option<[u64; 3]>, new: &Listening, gap: bool) -> Vec<String> {
-        let is_other = |n: usize| told.zip(new.lists_told()).map_or(gap, |(told, now)| told[n] != now[n]);
+    /// The notices of what may have changed since the last listen, whose lists the client was `told` of, before those
+    /// of `now`; `gap`: it has ended before this one was open.
+    fn missed(
+        &self,
+        told: Option<[u64; 3]>,
+        new: &Listening,
+        now: Option<[u64; 3]>,
+        gap: bool,
+    ) -> Vec<String> {
+        let is_other = |n: usize| told.zip(now).map_or(gap, |(told, now)| told[n] != now[n]);
         let lists =
             LISTS.iter().enumerate().filter(|(n, (_, notice))| is_other(*n) && new.lists.contains(notice));
         let uris = new.uris.iter().filter(|uri| gap && self.live.is_subscribed(uri));

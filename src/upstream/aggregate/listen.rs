@@ -27,7 +27,7 @@ use crate::{
         message::Message,
         sse,
     },
-    upstream::{ResponseBody, Told as Lists, catalog::Kind, written},
+    upstream::{ListsTold, ResponseBody, Told as Lists, catalog::Kind, written},
 };
 
 /// The key of a subscription's id in `_meta`.
@@ -133,7 +133,7 @@ pub(super) fn listen(
         shares,
     };
     let (sender, receiver) = mpsc::channel(WAITING);
-    let (known, told) = watch::channel(lists(&index.digests));
+    let (known, told) = watch::channel(ListsTold { digests: lists(&index.digests), ..ListsTold::default() });
     tokio::spawn(async move {
         tokio::select! {
             () = sender.closed() => {}
@@ -151,11 +151,11 @@ struct Left;
 type Sender = mpsc::Sender<Bytes>;
 
 impl Listen {
-    async fn run(self: Arc<Self>, client: &Sender, known: &watch::Sender<[u64; 3]>) -> Result<(), Left> {
+    async fn run(self: Arc<Self>, client: &Sender, known: &watch::Sender<ListsTold>) -> Result<(), Left> {
         let mut bell = self.core.bell.subscribe();
         bell.mark_unchanged();
-        let mut digests = lists(&self.core.fresh_index().await.digests);
-        known.send_replace(digests);
+        let digests = lists(&self.core.fresh_index().await.digests);
+        known.send_modify(|told| told.digests = digests);
         let (tell, mut told) = mpsc::channel(WAITING);
         let (release, released) = watch::channel(None);
         let mut members = JoinSet::new();
@@ -175,7 +175,7 @@ impl Listen {
                         send(client, message).await?;
                     }
                 }
-                Ok(()) = bell.changed() => self.changed(client, &mut digests, known).await?,
+                Ok(()) = bell.changed() => self.changed(client, known).await?,
                 () = self.core.stop.cancelled() => return send(client, self.end()).await,
             }
         }
@@ -202,21 +202,20 @@ impl Listen {
     }
 
     /// Tells of the lists that are other ones now.
-    async fn changed(
-        &self,
-        client: &Sender,
-        before: &mut [u64; 3],
-        known: &watch::Sender<[u64; 3]>,
-    ) -> Result<(), Left> {
+    async fn changed(&self, client: &Sender, known: &watch::Sender<ListsTold>) -> Result<(), Left> {
         let now = lists(&self.core.fresh_index().await.digests);
-        known.send_replace(now);
-        for (n, (_, name, _)) in CHANGES.iter().enumerate() {
-            if now[n] != before[n] && self.changes[n] {
-                let method = format!("notifications/{name}/list_changed");
-                send(client, self.message(&method, "")).await?;
+        let mut tells = [false; 3];
+        known.send_modify(|told| {
+            for n in 0..now.len() {
+                tells[n] = now[n] != told.digests[n] && self.changes[n];
+                told.notices[n] += u32::from(tells[n]);
             }
+            told.digests = now;
+        });
+        for ((_, name, _), _) in CHANGES.iter().zip(tells).filter(|(_, tells)| *tells) {
+            let method = format!("notifications/{name}/list_changed");
+            send(client, self.message(&method, "")).await?;
         }
-        *before = now;
         Ok(())
     }
 
