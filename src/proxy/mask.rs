@@ -6,7 +6,7 @@
 
 use std::{fmt, ops::Range, sync::Arc};
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use crate::{
     secrets::{
@@ -22,8 +22,8 @@ const MASK: &[u8] = b"***";
 /// What must not be kept. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Mask {
-    /// The caller's.
-    key: Option<Arc<[u8]>>,
+    /// The caller's. A call has many texts, and the needle is prepared once.
+    key: Option<Arc<Finder<'static>>>,
     /// The upstream's, or those of all.
     of_route: Arc<Known>,
 }
@@ -38,12 +38,12 @@ impl Mask {
     /// The credentials of one call.
     #[must_use]
     pub fn of(key: Option<&[u8]>, route: &Route) -> Self {
-        let key = key.filter(|key| key.len() >= SHORTEST).map(Into::into);
+        let key = key.filter(|key| key.len() >= SHORTEST).map(finder);
         Self { key, of_route: Arc::clone(&route.secrets) }
     }
 
     fn secrets(&self) -> impl Iterator<Item = &[u8]> {
-        self.key.iter().map(AsRef::as_ref).chain(self.of_route.iter())
+        self.key.iter().map(|key| key.needle()).chain(self.of_route.iter())
     }
 
     /// Whether there is nothing to look for.
@@ -84,7 +84,7 @@ impl Mask {
         let masked = self
             .key
             .as_ref()
-            .and_then(|key| replaced(text, memmem::find_iter(text, key).map(|at| at..at + key.len())));
+            .and_then(|key| replaced(text, key.find_iter(text).map(|at| at..at + key.needle().len())));
         let rest = masked.as_deref().unwrap_or(text);
         replaced(rest, self.of_route.find(rest)).or(masked)
     }
@@ -95,9 +95,13 @@ impl Mask {
     }
 
     fn is_in(&self, text: &[u8]) -> bool {
-        self.key.as_ref().is_some_and(|key| memmem::find(text, key).is_some())
+        self.key.as_ref().is_some_and(|key| key.find(text).is_some())
             || self.of_route.find(text).next().is_some()
     }
+}
+
+fn finder(key: &[u8]) -> Arc<Finder<'static>> {
+    Arc::new(Finder::new(key).into_owned())
 }
 
 /// `None` if nothing was found.
@@ -152,7 +156,7 @@ mod tests {
         if let [only] = secrets
             && only.len() >= SHORTEST
         {
-            let own = Mask { key: Some(only.as_bytes().into()), of_route: Arc::default() };
+            let own = Mask { key: Some(finder(only.as_bytes())), of_route: Arc::default() };
             assert_eq!(apply(own), masked);
         }
         masked
@@ -187,7 +191,7 @@ mod tests {
             text in "[ab ]{0,200}",
         ) {
             let of_route = Known::of_headers(secrets.iter().map(String::as_bytes));
-            let mask = Mask { key: Some(key.as_bytes().into()), of_route: Arc::new(of_route) };
+            let mask = Mask { key: Some(finder(key.as_bytes())), of_route: Arc::new(of_route) };
             let left = mask.text(&text).unwrap_or(text);
             for secret in secrets.iter().chain([&key]) {
                 proptest::prop_assert!(!left.contains(secret.as_str()), "{secret} in {left}");
