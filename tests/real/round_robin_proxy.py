@@ -16,7 +16,8 @@ class RoundRobin:
         self._turn = 0
         self._loop = asyncio.new_event_loop()
         ready = threading.Event()
-        threading.Thread(target=self._run, args=(ready,), daemon=True).start()
+        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        self._thread.start()
         ready.wait()
 
     def _run(self, ready):
@@ -27,9 +28,15 @@ class RoundRobin:
 
         self._loop.run_until_complete(listen())
         self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
 
     def close(self):
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
     async def _exchange(self, reader, writer):
         try:
@@ -44,7 +51,7 @@ class RoundRobin:
             ours.write(b"\r\n".join([*kept, b"connection: close", b"", b""]) + body)
             await self._pass(theirs, reader, writer)
             ours.close()
-        except (OSError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             writer.close()

@@ -96,5 +96,18 @@ class Notices:
         return found
 
 
+class Leaving:
+    """Around a connection: once the plan is `done`, a message for which the session has no reader any more is no fault.
+    Over HTTP+SSE the SDKs raise it: `sse_reader` sends into the closed stream."""
+    done = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, _kind, error, _trace) -> bool:
+        late = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+        return self.done and isinstance(error, BaseExceptionGroup) and error.split(late)[1] is None
+
+
 def finish(seen: dict) -> None:
     print(json.dumps(seen))

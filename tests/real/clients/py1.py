@@ -5,7 +5,7 @@ This SDK has no call to cancel a request: the caller sends `notifications/cancel
 """
 import anyio
 import httpx
-from common import Notices, arguments, finish, pages_of, tls_context, tool_text, walk_extra, walk_prompts
+from common import Leaving, Notices, arguments, finish, pages_of, tls_context, tool_text, walk_extra, walk_prompts
 
 from mcp import ClientSession, types
 from mcp.client.sse import sse_client
@@ -64,32 +64,34 @@ async def main() -> None:
         progress.append([value, total])
 
     http = httpx.AsyncClient(verify=tls_context(args.ca), headers=args.headers, timeout=30)
-    async with http, connect(args, http) as (read, write, *_session_id):
-        answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model,
-                   "list_roots_callback": answer_roots} if "extra" in plan else {}
-        hears = {"message_handler": notices.message, "logging_callback": notices.log}
-        async with ClientSession(read, write, **answers, **hears) as session:
-            hello = await session.initialize()
-            seen["protocol"] = hello.protocolVersion
-            seen["server"] = hello.serverInfo.name
-            list_tools = lambda cursor: session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            pages = await pages_of(list_tools)
-            seen["pages"], seen["tools"] = len(pages), sum(pages, [])
-            seen["echo"] = tool_text(await session.call_tool(*plan["echo"]))
-            if "slow" in plan:
-                seen["counted"] = tool_text(await session.call_tool(*plan["progress"], progress_callback=collect))
-                seen["progress"] = progress
-                seen["cancelled"] = await cancelled_call(session, *plan["slow"])
-                seen["echo_after"] = tool_text(await session.call_tool(*plan["echo"]))
-            if "extra" in plan:
-                seen["extra"] = await walk_extra(session.call_tool, plan)
-            if "read" in plan:
-                seen["read"] = (await session.read_resource(plan["read"])).contents[0].text
-            if "prompt" in plan:
-                await walk_prompts(session, plan, types.PromptReference, seen)
-            if "notices" in plan:
-                seen["notices"] = await notices_of(session, notices, plan["notices"])
-                seen["after"] = sum(await pages_of(list_tools), [])
+    with Leaving() as leaving:
+        async with http, connect(args, http) as (read, write, *_session_id):
+            answers = {"elicitation_callback": answer_form, "sampling_callback": answer_model,
+                       "list_roots_callback": answer_roots} if "extra" in plan else {}
+            hears = {"message_handler": notices.message, "logging_callback": notices.log}
+            async with ClientSession(read, write, **answers, **hears) as session:
+                hello = await session.initialize()
+                seen["protocol"] = hello.protocolVersion
+                seen["server"] = hello.serverInfo.name
+                list_tools = lambda cursor: session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                pages = await pages_of(list_tools)
+                seen["pages"], seen["tools"] = len(pages), sum(pages, [])
+                seen["echo"] = tool_text(await session.call_tool(*plan["echo"]))
+                if "slow" in plan:
+                    seen["counted"] = tool_text(await session.call_tool(*plan["progress"], progress_callback=collect))
+                    seen["progress"] = progress
+                    seen["cancelled"] = await cancelled_call(session, *plan["slow"])
+                    seen["echo_after"] = tool_text(await session.call_tool(*plan["echo"]))
+                if "extra" in plan:
+                    seen["extra"] = await walk_extra(session.call_tool, plan)
+                if "read" in plan:
+                    seen["read"] = (await session.read_resource(plan["read"])).contents[0].text
+                if "prompt" in plan:
+                    await walk_prompts(session, plan, types.PromptReference, seen)
+                if "notices" in plan:
+                    seen["notices"] = await notices_of(session, notices, plan["notices"])
+                    seen["after"] = sum(await pages_of(list_tools), [])
+                leaving.done = True
     finish(seen)
 
 

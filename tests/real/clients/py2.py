@@ -5,7 +5,7 @@ Modes: `auto` (probes for 2026-07-28, falls back), `pinned` (2026-07-28 without 
 """
 import anyio
 import httpx2
-from common import Notices, arguments, finish, pages_of, tls_context, tool_text, walk_extra, walk_prompts
+from common import Leaving, Notices, arguments, finish, pages_of, tls_context, tool_text, walk_extra, walk_prompts
 
 from mcp import Client, types
 from mcp.client.sse import sse_client
@@ -81,30 +81,32 @@ async def main() -> None:
     hears = {"message_handler": notices.message, "logging_callback": notices.log}
     transport = connect(args, http)
     pinned = args.mode == "pinned"
-    async with http, Client(transport, mode=PINNED if pinned else args.mode, **answers, **hears) as client:
-        seen["protocol"] = client.protocol_version
-        seen["server"] = client.server_info.name if client.server_info else None
-        if pinned:
-            seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
-        list_tools = lambda cursor: client.list_tools(cursor=cursor)
-        pages = await pages_of(list_tools)
-        seen["pages"], seen["tools"] = len(pages), sum(pages, [])
-        if not pinned:
-            seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
-        if "slow" in plan:
-            seen["counted"] = tool_text(await client.call_tool(*plan["progress"], progress_callback=collect))
-            seen["progress"] = progress
-            seen["cancelled"] = await cancelled_call(client, *plan["slow"])
-            seen["echo_after"] = tool_text(await client.call_tool(*plan["echo"]))
-        if "extra" in plan:
-            seen["extra"] = await walk_extra(client.call_tool, plan)
-        if "read" in plan:
-            seen["read"] = (await client.read_resource(plan["read"])).contents[0].text
-        if "prompt" in plan:
-            await walk_prompts(client, plan, types.PromptReference, seen)
-        if "notices" in plan:
-            seen["notices"] = await notices_of(client, notices, plan["notices"], seen["protocol"] >= "2026")
-            seen["after"] = sum(await pages_of(list_tools), [])
+    with Leaving() as leaving:
+        async with http, Client(transport, mode=PINNED if pinned else args.mode, **answers, **hears) as client:
+            seen["protocol"] = client.protocol_version
+            seen["server"] = client.server_info.name if client.server_info else None
+            if pinned:
+                seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
+            list_tools = lambda cursor: client.list_tools(cursor=cursor)
+            pages = await pages_of(list_tools)
+            seen["pages"], seen["tools"] = len(pages), sum(pages, [])
+            if not pinned:
+                seen["echo"] = tool_text(await client.call_tool(*plan["echo"]))
+            if "slow" in plan:
+                seen["counted"] = tool_text(await client.call_tool(*plan["progress"], progress_callback=collect))
+                seen["progress"] = progress
+                seen["cancelled"] = await cancelled_call(client, *plan["slow"])
+                seen["echo_after"] = tool_text(await client.call_tool(*plan["echo"]))
+            if "extra" in plan:
+                seen["extra"] = await walk_extra(client.call_tool, plan)
+            if "read" in plan:
+                seen["read"] = (await client.read_resource(plan["read"])).contents[0].text
+            if "prompt" in plan:
+                await walk_prompts(client, plan, types.PromptReference, seen)
+            if "notices" in plan:
+                seen["notices"] = await notices_of(client, notices, plan["notices"], seen["protocol"] >= "2026")
+                seen["after"] = sum(await pages_of(list_tools), [])
+            leaving.done = True
     finish(seen)
 
 
